@@ -4,7 +4,7 @@
     best = kscout.rank_kernels(kscout.Gemm(16, 4096, 4096), top=3)
     c = kscout.Registry().matmul(a, b)
 
-Problems: Gemm, Conv, problem_of. Devices: Device. Configs: Config, Family, kernels. Selection: Selector, Choice, CacheStatistics, rank_kernels, Predictor.
+Problems: Gemm, Conv, Problem, problem_of. Devices: Device. Configs: Config, Family, kernels. Selection: Selector, Choice, CacheStatistics, rank_kernels, Predictor.
 Execution: Registry, Dispatcher, PackedConvolution, Solution.
 Measurements: Dataset, train, evaluate, tune, search_parameters (they start the programs of the package).
 CK Tile's tables and its Predictor: kscout.ck_tile. Errors: kscout.errors, one class per code.
@@ -22,6 +22,7 @@ from ._core import (
     Family,
     Gemm,
     PackedConvolution,
+    Problem,
     Registry,
     Selector,
     Solution,
@@ -68,6 +69,7 @@ __all__ = [
     "MissingPackage",
     "NotFound",
     "PackedConvolution",
+    "Problem",
     "Predictor",
     "Registry",
     "Selector",

@@ -10,31 +10,129 @@
 
 #include <kscout/error.h>
 
-#include "tensors.h"
-
 namespace nb = nanobind;
 
 namespace kscout::python {
 
 namespace {
 
-using Shape = std::vector<std::int64_t>;
+using Shape = Sizes;
 
 [[noreturn]] void refuse_argument(const std::string& why) { throw Error(Errc::invalid_argument, why); }
 [[noreturn]] void refuse_array(const NamedArray& named, const std::string& why) {
   refuse_argument(std::string("array ") + named.name + " " + why);
 }
 
-Shape shape_of(const InputArray& array) {
-  Shape shape;
-  for (std::size_t i = 0; i < array.ndim(); ++i) shape.push_back(static_cast<std::int64_t>(array.shape(i)));
-  return shape;
+/// A tensor of a convolution, or its gradient.
+enum class Part : std::uint8_t { input, filter, output };
+
+/// The tensors that a direction reads, and the one that it computes.
+OfOperands<Part> part_order(Op direction) noexcept {
+  return by_operand(direction, Part::input, Part::filter, Part::output);
 }
 
-Shape strides_of(const InputArray& array) {
-  Shape strides;
-  for (std::size_t i = 0; i < array.ndim(); ++i) strides.push_back(array.stride(i));
-  return strides;
+/// Channels as one dimension, or as groups and channels per group.
+struct Channels {
+  std::int64_t all, groups;
+
+  void append_to(Sizes& sizes, bool apart) const {
+    if (apart) sizes.push_back(groups);
+    sizes.push_back(apart ? all / groups : all);
+  }
+};
+
+Sizes image_shape(const ConvProblem& p, Channels channels, ConvOutput spatial, bool apart) {
+  const bool channels_last = p.layout == Layout::nhwgc || p.layout == Layout::ndhwgc;
+  Sizes sizes{p.n};
+  if (!channels_last) channels.append_to(sizes, apart);
+  if (spatial_rank(p.layout) == 3) sizes.push_back(spatial.d);
+  sizes.insert(sizes.end(), {spatial.h, spatial.w});
+  if (channels_last) channels.append_to(sizes, apart);
+  return sizes;
+}
+
+/// Sizes of a tensor's array, in memory order: nhwgc (n, h, w, c), ngchw (n, c, h, w), with d before h in
+/// 3-D; the filter (k, y, x, c/g), with z before y. The channels are those of all groups together, or with
+/// groups apart.
+Sizes part_shape(const ConvProblem& p, Part part, bool apart) {
+  if (part == Part::input) return image_shape(p, {p.c, p.g}, {p.d, p.h, p.w}, apart);
+  if (part == Part::output) return image_shape(p, {p.k, p.g}, output_sizes(p), apart);
+  Sizes sizes;
+  Channels{p.k, p.g}.append_to(sizes, apart);
+  if (spatial_rank(p.layout) == 3) sizes.push_back(p.z);
+  sizes.insert(sizes.end(), {p.y, p.x, p.c / p.g});
+  return sizes;
+}
+
+const char* meaning(Part part, bool gradient) {
+  switch (part) {
+    case Part::input:
+      return gradient ? "the input's gradient" : "the input";
+    case Part::filter:
+      return gradient ? "the filter's gradient" : "the filter";
+    default:
+      return gradient ? "the output's gradient" : "the output";
+  }
+}
+
+/// Whether a tensor of a direction is a gradient: for the backward directions, the result and the gradient of
+/// the output.
+bool is_gradient(Op direction, Part part) {
+  if (direction == Op::conv_fwd) return false;
+  return part == Part::output || part == part_order(direction).c;
+}
+
+DType stated_type(const ConvProblem& p, Part part) {
+  const DType type = part == Part::input ? p.dtype_in : part == Part::filter ? p.dtype_wei : p.dtype_out;
+  return type == DType::tf32 ? DType::fp32 : type;
+}
+
+/// Throws invalid_argument, naming the array, unless it is in this memory and matches the problem: type,
+/// sizes (groups may be a separate dimension), packed in the order of its dimensions.
+void check_tensor(const ConvProblem& problem, std::string_view name, Part part, const MemorySpace& where,
+                  const InputArray& array) {
+  const auto refuse = [&](const std::string& why) {
+    throw Error(Errc::invalid_argument, "array " + std::string(name) + ", " +
+                                            meaning(part, is_gradient(problem.op, part)) + ", " + why);
+  };
+  if (space_of(name, array) != where) refuse("is in another memory than a");
+  const DType type = element_type(name, array), stated = stated_type(problem, part);
+  if (type != stated) {
+    refuse("holds " + std::string(word(type)) + "; " + print(problem) + " takes " +
+           std::string(word(stated)) + convert_to(stated));
+  }
+  const Sizes sizes = shape_of(array);
+  const Sizes wanted = part_shape(problem, part, /*apart=*/false),
+              apart = part_shape(problem, part, /*apart=*/true);
+  if (sizes != wanted && sizes != apart) {
+    refuse("has shape " + sizes_text(sizes) + "; " + print(problem) + " takes " + sizes_text(wanted) +
+           " or, with groups apart, " + sizes_text(apart) + ": dimensions stand in the order of memory");
+  }
+  if (!is_packed(array)) {
+    refuse("has strides of " + sizes_text(strides_of(array)) +
+           " elements; it must be packed in the order of its dimensions: copy it "
+           "first");
+  }
+}
+
+Buffers tensor_buffers(const Problem& of, const ArrayCall& call, const OutputArray& c) {
+  if (call.alpha != 1 || call.beta != 0 || !call.further.empty())
+    refuse_argument("alpha, beta and bias are for GEMMs; leave them out of " + print(of));
+  const ConvProblem problem = of.conv();
+  const InputArray& second = call.second(of);
+  const MemorySpace where = space_of("a", call.a);
+  const OfOperands<Part> order = part_order(problem.op);
+  check_tensor(problem, "a", order.a, where, call.a);
+  check_tensor(problem, "b", order.b, where, second);
+  check_tensor(problem, "c", order.c, where, InputArray(c));
+  Buffers buffers{.space = where};
+  buffers.operand = {call.a.data(), second.data(), c.data()};
+  return buffers;
+}
+
+Sizes tensor_result(const Problem& of) {
+  const ConvProblem problem = of.conv();
+  return part_shape(problem, part_order(problem.op).c, /*apart=*/false);
 }
 
 /// The dimensions from the slowest to the fastest in memory, with the channels last or first.
@@ -265,6 +363,11 @@ nb::object new_array(const Shape& shape, const std::vector<std::size_t>& order, 
 
 }  // namespace
 
+const ArrayOperands& conv_operands() noexcept {
+  static constexpr ArrayOperands kTensors{tensor_buffers, tensor_result};
+  return kTensors;
+}
+
 FilterCopy::FilterCopy(void* array, Shape shape, Shape strides, std::size_t bytes)
     : array_(static_cast<std::byte*>(array)),
       shape_(std::move(shape)),
@@ -356,8 +459,9 @@ ArrayConvolution convolution_of(Op direction, int axes, const OfTensors<NamedArr
   return of;
 }
 
-ArrayConvolution packed_convolution_of(const ConvProblem& p, int axes, const MemorySpace& space,
+ArrayConvolution packed_convolution_of(const Problem& of, int axes, const MemorySpace& space,
                                        const NamedArray& image, const nb::object& out) {
+  const ConvProblem p = of.conv();
   const bool last = p.layout == Layout::nhwgc || p.layout == Layout::ndhwgc;
   const bool forward = p.op == Op::conv_fwd;
   const auto order = memory_order(axes, last);

@@ -15,6 +15,7 @@
 #include <kscout/conv_problem.h>
 
 #include "arrays.h"
+#include "operands.h"
 
 namespace kscout::python {
 
@@ -62,16 +63,21 @@ class FilterCopy {
   std::vector<std::byte> copy_;
 };
 
+/// A problem whose arrays a, b and c are tensors in memory order, packed: nhwgc (n, h, w, c), ngchw (n, c, h,
+/// w), with d before h in 3-D; the filter (k, y, x, c/g), with z before y. Groups may be a separate
+/// dimension.
+const ArrayOperands& conv_operands() noexcept;
+
 /// A convolution on arrays, and the array that it computes.
 struct ArrayConvolution {
-  ConvProblem problem;
+  Problem problem;
   ConvTensors tensors;
   nanobind::object result;
   std::shared_ptr<FilterCopy> filter = {};  ///< null: the filter's array is used as it is
 
   /// Call it after the run: a filter's gradient goes from the copy to its array.
   void finish() const {
-    if (filter && problem.op == Op::conv_bwd_weight) filter->write();
+    if (filter && problem.op() == Op::conv_bwd_weight) filter->write();
   }
 };
 
@@ -92,7 +98,7 @@ ArrayConvolution convolution_of(Op direction, int axes, const OfTensors<NamedArr
 /// One run of a problem whose filter is packed: `image` is the array that it reads, in the shape, memory
 /// order, type and memory that the filter was packed for; `out` as above. Throws invalid_argument for other
 /// arrays.
-ArrayConvolution packed_convolution_of(const ConvProblem& problem, int axes, const MemorySpace& space,
+ArrayConvolution packed_convolution_of(const Problem& problem, int axes, const MemorySpace& space,
                                        const NamedArray& image, const nanobind::object& out);
 
 }  // namespace kscout::python

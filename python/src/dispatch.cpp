@@ -18,153 +18,70 @@
 #include "arrays.h"
 #include "convolution.h"
 #include "fields.h"
+#include "gemm.h"
+#include "operands.h"
 #include "problem.h"
 #include "selector.h"
-#include "tensors.h"
 
 namespace kscout::python {
 
 namespace {
 
-/// The arguments of a run() call besides the problem.
-struct Call {
-  InputArray a, b;
-  nb::object c;  ///< None: a new NumPy array
-  double alpha, beta;
-  std::optional<InputArray> bias;
-  std::uintptr_t stream = 0;  ///< a cudaStream_t or hipStream_t; 0: the GPU's default queue
-};
-
-std::vector<std::int64_t> result_shape(const GemmProblem& problem) {
-  if (problem.batch == 1) return {problem.m, problem.n};
-  return {problem.batch, problem.m, problem.n};
-}
-std::vector<std::int64_t> result_shape(const ConvProblem& problem) {
-  return tensor_shape(problem, tensor_order(problem.op).c);
-}
-
-nb::object new_result(ProblemRef problem, const std::vector<std::int64_t>& shape) {
+nb::object new_result(const Problem& problem, const Sizes& shape) {
   return nb::module_::import_("numpy").attr("empty")(nb::tuple(nb::cast(shape)), numpy_type(problem));
 }
 
-void check_bias(const GemmProblem& problem, const MemorySpace& where, const InputArray& bias) {
-  const bool single_line = bias.ndim() == 1 && (bias.shape(0) <= 1 || bias.stride(0) == 1);
-  if (space_of("a", bias) != where)
-    throw Error(Errc::invalid_argument, "array bias: is in another memory than a");
-  if (!single_line || static_cast<std::int64_t>(bias.shape(0)) != problem.n) {
-    throw Error(Errc::invalid_argument, "array bias: " + print(problem) + " takes one line of " +
-                                            std::to_string(problem.n) + " elements");
-  }
-}
-
-/// The arrays as operands, checked against the problem.
-GemmBuffers operands_of(const GemmProblem& problem, const Call& call, const OutputArray& c) {
-  const Operand a = operand_of("a", call.a);
-  check_operands(problem, a, operand_of("b", call.b), operand_of("c", InputArray(c)));
-  if (call.bias) check_bias(problem, a.space, *call.bias);
-  return {.a = call.a.data(),
-          .b = call.b.data(),
-          .c = c.data(),
-          .alpha = call.alpha,
-          .beta = call.beta,
-          .bias = call.bias ? call.bias->data() : nullptr,
-          .space = a.space};
-}
-ConvTensors operands_of(const ConvProblem& problem, const Call& call, const OutputArray& c) {
-  if (call.alpha != 1 || call.beta != 0 || call.bias) {
+/// Where a call's kernel runs: `stream` is a cudaStream_t or hipStream_t, or 0 for the GPU's default queue.
+RunOn run_on(std::uintptr_t stream, const MemorySpace& space) {
+  if (stream != 0 && space.kind == MemoryKind::host) {
     throw Error(Errc::invalid_argument,
-                "alpha, beta and bias are for GEMMs; leave them out of " + print(problem));
+                "stream=" + std::to_string(stream) +
+                    ": arrays in the host's memory are computed in the calling thread; leave it out");
   }
-  const MemorySpace where = space_of("a", call.a);
-  const OfOperands<Tensor> order = tensor_order(problem.op);
-  check_tensor(problem, "a", order.a, where, call.a);
-  check_tensor(problem, "b", order.b, where, call.b);
-  check_tensor(problem, "c", order.c, where, InputArray(c));
-  ConvTensors tensors = conv_tensors(problem.op, call.a.data(), call.b.data(), c.data());
-  tensors.space = where;
-  return tensors;
+  return {.stream = {reinterpret_cast<void*>(stream)}};
 }
 
-void check_stream(std::uintptr_t stream, const MemorySpace& space) {
-  if (stream == 0 || space.kind != MemoryKind::host) return;
-  throw Error(Errc::invalid_argument,
-              "stream=" + std::to_string(stream) +
-                  ": arrays in the host's memory are computed in the calling thread; leave it out");
-}
-
-/// Throws for arguments that go only with others.
-void check_call(const Call& call) {
-  if (call.beta != 0 && call.c.is_none()) {
+/// The array for the result: the one given as c, or a new one. Throws for arguments that go only with others.
+nb::object result_of(const Problem& problem, const ArrayCall& call, const Sizes& shape) {
+  if (!call.c.is_none()) return call.c;
+  if (call.beta != 0)
     throw Error(Errc::invalid_argument, "beta=" + std::to_string(call.beta) + " reads C; give it as c");
-  }
-  const MemorySpace space = space_of("a", call.a);
-  if (call.c.is_none() && space.kind != MemoryKind::host) {
+  if (space_of("a", call.a).kind != MemoryKind::host) {
     throw Error(
         Errc::invalid_argument,
         "array a is in a GPU's memory: give the array for the result as c, of the package that a is of");
   }
-  check_stream(call.stream, space);
+  return new_result(problem, shape);
 }
 
 /// Runs without Python's global lock.
-template <class P>
-void run_into(Dispatcher& dispatcher, const P& problem, const Call& call, const OutputArray& c,
-              const std::optional<NamedConfig>& config) {
-  const auto operands = operands_of(problem, call, c);
-  const RunOn on{.stream = {reinterpret_cast<void*>(call.stream)}};
+void run_into(Dispatcher& dispatcher, const Problem& problem, const ArrayCall& call, const OutputArray& c,
+              std::uintptr_t stream, const std::optional<NamedConfig>& config) {
+  const Buffers buffers = array_operands(problem.kind()).buffers(problem, call, c);
+  const RunOn on = run_on(stream, buffers.space);
   const nb::gil_scoped_release unlocked;
   if (config) {
-    dispatcher.run_explicit(problem, config->config, operands, on);
+    dispatcher.run_explicit(problem, config->config, buffers, on);
   } else {
-    dispatcher.run(problem, operands, on);
+    dispatcher.run(problem, buffers, on);
   }
 }
 
 /// Returns C.
-template <class P>
-nb::object run(Dispatcher& dispatcher, const P& problem, const Call& call,
+nb::object run(Dispatcher& dispatcher, const Problem& problem, const ArrayCall& call, std::uintptr_t stream,
                const std::optional<NamedConfig>& config) {
   check(problem);
-  check_call(call);
-  const nb::object result = call.c.is_none() ? new_result(problem, result_shape(problem)) : call.c;
-  run_into(dispatcher, problem, call, writable("c", result), config);
+  const nb::object result = result_of(problem, call, array_operands(problem.kind()).result_shape(problem));
+  run_into(dispatcher, problem, call, writable("c", result), stream, config);
   return result;
 }
 
-/// Whether a batch of matrices is multiplied with one matrix, which is one product of all their rows.
-bool joins_rows(const InputArray& a, const InputArray& b) { return a.ndim() == 3 && b.ndim() == 2; }
-
-/// The problem of a @ b, from the arrays.
-GemmProblem problem_of_arrays(const InputArray& a, const InputArray& b, const nb::object& c, double beta) {
-  const bool joined = joins_rows(a, b);
-  const auto operand = [&](const char* name, const InputArray& array) {
-    return operand_of(name, joined && array.ndim() == 3 ? with_joined_rows(name, array) : array);
-  };
-  const Operand first = operand("a", a), second = operand_of("b", b);
-  std::optional<Operand> third;
-  if (!c.is_none()) third = operand("c", InputArray(writable("c", c)));
-  GemmProblem problem = problem_of_operands(first, second, third ? &*third : nullptr);
-  problem.accumulate = beta != 0;
-  return problem;
-}
-
 /// a @ b of two matrices, two batches of matrices, or a batch and one matrix.
-nb::object multiply(Dispatcher& dispatcher, const Call& call) {
-  const GemmProblem problem = problem_of_arrays(call.a, call.b, call.c, call.beta);
-  if (!joins_rows(call.a, call.b)) return run(dispatcher, problem, call, std::nullopt);
-  check_call(call);
-  const nb::object result = call.c.is_none()
-                                ? new_result(problem, {static_cast<std::int64_t>(call.a.shape(0)),
-                                                       static_cast<std::int64_t>(call.a.shape(1)), problem.n})
-                                : call.c;
-  const OutputArray c = writable("c", result);
-  if (c.ndim() != 3) {
-    throw Error(Errc::invalid_argument, "array c has " + std::to_string(c.ndim()) +
-                                            " dimensions; a batch of matrices times one matrix has 3");
-  }
-  Call rows = call;
-  rows.a = with_joined_rows("a", call.a);
-  run_into(dispatcher, problem, rows, with_joined_rows("c", c), std::nullopt);
+nb::object multiply(Dispatcher& dispatcher, const ArrayCall& call, std::uintptr_t stream) {
+  const ArrayProduct product = product_of_arrays(call);
+  const nb::object result = result_of(product.problem, call, product.result_shape);
+  run_into(dispatcher, product.problem, product.call, product.result(writable("c", result)), stream,
+           std::nullopt);
   return result;
 }
 
@@ -215,7 +132,12 @@ constexpr const char* kRunHelp =
     "\n"
     "Arrays are of NumPy or of anything with __dlpack__, all in the CPU's memory or all in that of one GPU "
     "under CUDA or ROCm: only backends that reach this memory are used. They must match the problem (type, "
-    "shape, layout, leading dimensions), and c shares no element with a, b or bias. Nothing is copied unless "
+    "shape, layout, leading dimensions), and c shares no element with another operand. Of other operations, "
+    "a "
+    "and b are the first inputs, c is the result, and all are packed in the order of memory. Further "
+    "operands "
+    "are given by name, such as scale_a and scale_b (one element each) of 8-bit floats. Nothing is copied "
+    "unless "
     "no kernel takes the problem as it is. Without `c` the result is a new NumPy array; on a GPU c must be "
     "given, and the "
     "run is enqueued in `stream` (a cudaStream_t or hipStream_t as a number; 0: the GPU's default queue) "
@@ -255,10 +177,9 @@ std::string conv_help(Op direction, int axes) {
 }
 
 nb::object run_convolution(Dispatcher& dispatcher, const ArrayConvolution& of, std::uintptr_t stream) {
-  check_stream(stream, of.tensors.space);
-  const RunOn on{.stream = {reinterpret_cast<void*>(stream)}};
+  const RunOn on = run_on(stream, of.tensors.space);
   const nb::gil_scoped_release unlocked;
-  dispatcher.run(of.problem, of.tensors, on);
+  dispatcher.run(of.problem, operands_of(of.problem.op(), of.tensors), on);
   of.finish();
   return of.result;
 }
@@ -275,10 +196,9 @@ struct PackedConvolution {
 
 PackedConvolution pack_convolution(Dispatcher& dispatcher, int axes, const ArrayConvolution& of,
                                    std::uintptr_t stream) {
-  check_stream(stream, of.tensors.space);
+  const RunOn on = run_on(stream, of.tensors.space);
   const nb::gil_scoped_release unlocked;
-  return {&dispatcher, axes,
-          dispatcher.pack_filter(of.problem, of.tensors, {reinterpret_cast<void*>(stream)}),
+  return {&dispatcher, axes, dispatcher.pack_filter(of.problem.conv(), of.tensors, on.stream),
           of.tensors.space};
 }
 
@@ -297,8 +217,7 @@ void bind_packed_convolution(nb::module_& module) {
       [](PackedConvolution& self, InputArray image, nb::object out, std::uintptr_t stream) {
         const auto of =
             packed_convolution_of(self.filter.problem(), self.axes, self.space, {self.image(), &image}, out);
-        check_stream(stream, self.space);
-        const RunOn on{.stream = {reinterpret_cast<void*>(stream)}};
+        const RunOn on = run_on(stream, self.space);
         {
           const nb::gil_scoped_release unlocked;
           self.dispatcher->run(self.filter, of.tensors, on);
@@ -309,8 +228,8 @@ void bind_packed_convolution(nb::module_& module) {
       "Computes the convolution of the image (pack_conv2d), or the input's gradient from the output's "
       "(pack_conv2d_input). `out` and `stream` are as in conv2d().");
   packed.def_prop_ro(
-      "problem", [](const PackedConvolution& self) { return self.filter.problem(); },
-      "The convolution, with prepacked.");
+      "problem", [](const PackedConvolution& self) { return as_python(self.filter.problem()); },
+      nb::sig("def problem(self) -> Conv"), "The convolution, with prepacked.");
   packed.def_prop_ro(
       "solution", [](const PackedConvolution& self) { return self.filter.solution(); },
       "The config that runs, and the problem that its kernel computes.");
@@ -410,8 +329,8 @@ void bind_convolutions(nb::class_<T>& type) {
 
 /// Calls `use(dispatcher, problem)` without Python's global lock.
 template <class T, class Use>
-auto ask(T& self, const AnyProblemArgument& argument, Use&& use) {
-  const Problem problem = any_problem_of(argument);
+auto ask(T& self, const ProblemArgument& argument, Use&& use) {
+  const Problem problem = problem_of(argument);
   Dispatcher& dispatcher = dispatcher_of(self);
   const nb::gil_scoped_release unlocked;
   return use(dispatcher, problem);
@@ -422,22 +341,26 @@ template <class T>
 void bind_running(nb::class_<T>& type) {
   type.def(
       "run",
-      [](T& self, const AnyProblemArgument& argument, InputArray a, InputArray b, nb::object c, double alpha,
-         double beta, std::optional<InputArray> bias, const std::optional<NamedConfig>& config,
-         std::uintptr_t stream) {
-        const Call call{a, b, c, alpha, beta, bias, stream};
-        Dispatcher& dispatcher = dispatcher_of(self);
-        return with_class(any_problem_of(argument),
-                          [&](const auto& problem) { return run(dispatcher, problem, call, config); });
+      [](T& self, const ProblemArgument& argument, InputArray a, std::optional<InputArray> b, nb::object c,
+         double alpha, double beta, std::optional<InputArray> bias, const std::optional<NamedConfig>& config,
+         std::uintptr_t stream, const nb::kwargs& operands) {
+        ArrayCall call{.a = a, .b = b, .c = c, .alpha = alpha, .beta = beta};
+        if (bias) call.further.emplace("bias", *bias);
+        for (const auto& [name, array] : operands) {
+          const auto operand = nb::cast<std::string>(name);
+          call.further.emplace(operand, from_python<InputArray>(operand, array));
+        }
+        return run(dispatcher_of(self), problem_of(argument), call, stream, config);
       },
-      nb::arg("problem"), nb::arg("a").noconvert(), nb::arg("b").noconvert(), nb::arg("c") = nb::none(),
-      nb::kw_only(), nb::arg("alpha") = 1.0, nb::arg("beta") = 0.0, nb::arg("bias").noconvert() = nb::none(),
-      nb::arg("config") = nb::none(), nb::arg("stream") = 0, kRunHelp);
+      nb::arg("problem"), nb::arg("a").noconvert(), nb::arg("b").noconvert() = nb::none(),
+      nb::arg("c") = nb::none(), nb::kw_only(), nb::arg("alpha") = 1.0, nb::arg("beta") = 0.0,
+      nb::arg("bias").noconvert() = nb::none(), nb::arg("config") = nb::none(), nb::arg("stream") = 0,
+      nb::arg("operands"), kRunHelp);
   type.def(
       "matmul",
       [](T& self, InputArray a, InputArray b, nb::object c, double alpha, double beta,
          std::uintptr_t stream) {
-        return multiply(dispatcher_of(self), {a, b, c, alpha, beta, std::nullopt, stream});
+        return multiply(dispatcher_of(self), {.a = a, .b = b, .c = c, .alpha = alpha, .beta = beta}, stream);
       },
       nb::arg("a").noconvert(), nb::arg("b").noconvert(), nb::arg("c") = nb::none(), nb::kw_only(),
       nb::arg("alpha") = 1.0, nb::arg("beta") = 0.0, nb::arg("stream") = 0, kMatmulHelp);
@@ -445,7 +368,7 @@ void bind_running(nb::class_<T>& type) {
   bind_packing(type);
   type.def(
       "get_solution",
-      [](T& self, const AnyProblemArgument& problem, const std::optional<std::string>& space) {
+      [](T& self, const ProblemArgument& problem, const std::optional<std::string>& space) {
         return ask(self, problem, [where = space_argument(space)](Dispatcher& dispatcher, ProblemRef of) {
           return dispatcher.get_solution(of, where);
         });
@@ -456,7 +379,7 @@ void bind_running(nb::class_<T>& type) {
       "backend); runs nothing unless the fallback is exhaustive.");
   type.def(
       "workspace_bytes",
-      [](T& self, const AnyProblemArgument& problem, const std::optional<std::string>& space) {
+      [](T& self, const ProblemArgument& problem, const std::optional<std::string>& space) {
         return ask(self, problem, [where = space_argument(space)](Dispatcher& dispatcher, ProblemRef of) {
           return dispatcher.workspace_bytes(of, where);
         });
@@ -480,11 +403,8 @@ void bind_solution(nb::module_& module) {
   solution.def_prop_ro(
       "backend", [](const Solution& s) { return s.backend->name(); }, "What executes it.");
   solution.def_prop_ro(
-      "problem",
-      [](const Solution& s) {
-        return with_class(s.form.problem, [](const auto& of) { return nb::cast(of); });
-      },
-      nb::sig("def problem(self) -> Gemm | Conv"),
+      "problem", [](const Solution& s) { return as_python(s.form.problem); },
+      nb::sig("def problem(self) -> Problem"),
       "The problem that the kernel computes: the requested one, or a larger one or one of another layout "
       "when "
       "operands are copied.");
@@ -536,9 +456,9 @@ void bind_registry(nb::module_& module) {
       "Names of the backends, in the order in which they are tried.");
   registry.def(
       "kernels",
-      [](const RunnableRegistry& r, const AnyProblemArgument& problem, std::string_view rules) {
+      [](const RunnableRegistry& r, const ProblemArgument& problem, std::string_view rules) {
         std::vector<std::shared_ptr<Family>> families;
-        for (auto& kernels : r.registry.kernels(signature_of(any_problem_of(problem)), rules)) {
+        for (auto& kernels : r.registry.kernels(signature_of(problem_of(problem)), rules)) {
           families.push_back(std::make_shared<Family>(std::move(kernels.family)));
         }
         return families;
@@ -547,9 +467,9 @@ void bind_registry(nb::module_& module) {
       "Each backend's configs for the problem's types and layout.");
   registry.def(
       "supports",
-      [](const RunnableRegistry& r, const AnyProblemArgument& problem,
+      [](const RunnableRegistry& r, const ProblemArgument& problem,
          const NamedConfig& config) -> std::optional<std::string> {
-        const auto support = r.registry.supports(any_problem_of(problem), config.config);
+        const auto support = r.registry.supports(problem_of(problem), config.config);
         return support.backend ? std::nullopt : std::optional(support.refusal);
       },
       nb::arg("problem"), nb::arg("config"),
@@ -582,7 +502,9 @@ void bind_dispatcher(nb::module_& module) {
 void bind_dispatch(nb::module_& module) {
   module.def(
       "problem_of",
-      [](InputArray a, InputArray b, nb::object c, double beta) { return problem_of_arrays(a, b, c, beta); },
+      [](InputArray a, InputArray b, nb::object c, double beta) {
+        return as_python(product_of_arrays({.a = a, .b = b, .c = c, .beta = beta}).problem);
+      },
       nb::arg("a").noconvert(), nb::arg("b").noconvert(), nb::arg("c") = nb::none(), nb::kw_only(),
       nb::arg("beta") = 0.0,
       "The problem of a @ b: sizes and types of the arrays, layout and leading dimensions from their "

@@ -5,19 +5,17 @@
 ///     nb::class_<Device> type(module, "Device");
 ///     bind_fields(type);                       // one read-only property per field, with unit and meaning
 #include <concepts>
-#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
-#include <utility>
-#include <vector>
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
 
-#include <kscout/conv_problem.h>
 #include <kscout/error.h>
 #include <kscout/fields.h>
+#include <kscout/types.h>
 
 namespace kscout::python {
 
@@ -52,14 +50,18 @@ V from_python(std::string_view name, nb::handle value) {
   }
 }
 
+/// The type of words in stubs.
+inline std::string literal_of(std::span<const std::string_view> words) {
+  std::string text = "typing.Literal[";
+  for (const auto word : words) text += (text.back() == '[' ? "'" : ", '") + std::string(word) + "'";
+  return text + "]";
+}
+
 /// The name of a field's type in stubs.
 template <class V>
 std::string python_type() {
   if constexpr (WordEnum<V>) {
-    std::string text = "typing.Literal[";
-    for (const auto w : EnumWords<V>::words)
-      text += (text.back() == '[' ? "'" : ", '") + std::string(w) + "'";
-    return text + "]";
+    return literal_of(EnumWords<V>::words);
   } else if constexpr (std::is_same_v<V, bool>) {
     return "bool";
   } else if constexpr (std::is_floating_point_v<V>) {
@@ -71,47 +73,9 @@ std::string python_type() {
   }
 }
 
-/// A field's value as text, as set_fields of a problem reads it.
-template <class V>
-std::string field_text_of(const V& value) {
-  if constexpr (WordEnum<V>) {
-    return std::string(word(value));
-  } else if constexpr (std::is_same_v<V, bool>) {
-    return value ? "1" : "0";
-  } else if constexpr (std::is_floating_point_v<V>) {
-    return nb::repr(nb::float_(value)).c_str();  // reads back as the same number
-  } else {
-    return std::to_string(value);
-  }
-}
-
-/// The value of a name that is no field, such as `pad`: text, a whole number, or one for each axis.
-inline std::string general_text_of(std::string_view name, nb::handle value) {
-  if (nb::isinstance<nb::str>(value)) return nb::cast<std::string>(value);
-  if (!nb::isinstance<nb::sequence>(value)) return std::to_string(from_python<std::int64_t>(name, value));
-  std::string text;
-  for (const nb::handle one : value)
-    text += (text.empty() ? "" : "x") + std::to_string(from_python<std::int64_t>(name, one));
-  return text;
-}
-
-/// Sets the fields of a problem that keyword arguments name, general names included. Throws as set_fields of
-/// the library, TypeError for a value of another type.
-template <Record T>
-void set_keywords(T& record, const nb::kwargs& given) {
-  std::vector<std::pair<std::string, std::string>> texts;
-  for (const auto& [key, value] : given) {
-    const auto name = nb::cast<std::string>(key);
-    std::optional<std::string> text;
-    for_each_field<T>([&](const auto& field) {
-      using V = std::remove_cvref_t<decltype(record.*field.member)>;
-      if (field.name == name) text = field_text_of(from_python<V>(name, value));
-    });
-    texts.emplace_back(name, text ? *text : general_text_of(name, value));
-  }
-  std::vector<GivenField> fields;
-  for (const auto& [name, text] : texts) fields.push_back({name, text});
-  set_fields(record, fields);
+/// The help of a field: "rows of A and C, in elements."
+inline std::string field_help(std::string_view help, std::string_view unit) {
+  return std::string(help) + (unit == "1" ? std::string() : ", in " + std::string(unit)) + ".";
 }
 
 template <Record T>
@@ -129,8 +93,7 @@ void bind_fields(Class& type, bool may_be_unknown) {
     const bool optional = may_be_unknown && (std::is_floating_point_v<V> || std::is_same_v<V, std::string>);
     const std::string signature =
         "def " + std::string(field.name) + "(self) -> " + python_type<V>() + (optional ? " | None" : "");
-    const std::string unit = field.unit == "1" ? "" : ", in " + std::string(field.unit);
-    const std::string help = std::string(field.help) + unit + ".";
+    const std::string help = field_help(field.help, field.unit);
     const auto member = field.member;
     type.def_prop_ro(
         std::string(field.name).c_str(), [member](const T& record) { return to_python(record.*member); },

@@ -53,8 +53,8 @@ nb::dict columns_of(const Family& family) {
   return columns;
 }
 
-std::vector<NamedConfig> applicable(const Family& family, const AnyProblemArgument& argument) {
-  const Problem problem = any_problem_of(argument);
+std::vector<NamedConfig> applicable(const Family& family, const ProblemArgument& argument) {
+  const Problem problem = problem_of(argument);
   std::vector<std::uint8_t> applicable;
   applicable_configs(family, problem, applicable);
   std::vector<NamedConfig> configs;

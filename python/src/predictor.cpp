@@ -80,9 +80,9 @@ void bind_predictor(nb::module_& module) {
   predictor.def_prop_ro("schema", &Predictor::schema, "The schema of the feature rows.");
   predictor.def(
       "predict",
-      [](const Predictor& self, const AnyProblemArgument& argument, const std::vector<NamedConfig>& configs,
+      [](const Predictor& self, const ProblemArgument& argument, const std::vector<NamedConfig>& configs,
          const std::string& target) {
-        const Problem problem = any_problem_of(argument);
+        const Problem problem = problem_of(argument);
         if (configs.empty()) return std::vector<double>();
         const ConfigTable table = table_of(configs, problem);
         const nb::gil_scoped_release unlocked;
@@ -92,9 +92,9 @@ void bind_predictor(nb::module_& module) {
       "One value per config, in TFLOPS, microseconds or GB/s.");
   predictor.def(
       "rank",
-      [](const Predictor& self, const AnyProblemArgument& argument, const std::vector<NamedConfig>& configs,
+      [](const Predictor& self, const ProblemArgument& argument, const std::vector<NamedConfig>& configs,
          const std::vector<std::string>& names) {
-        const Problem problem = any_problem_of(argument);
+        const Problem problem = problem_of(argument);
         std::vector<NamedChoice> named;
         if (configs.empty()) return named;
         const ConfigTable table = table_of(configs, problem);

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Binds problems: the classes Gemm and Conv.
+/// Binds problems: the class Problem, and Gemm and Conv, which inherit from it.
 #include <string>
 #include <variant>
 
@@ -11,20 +11,12 @@
 
 namespace kscout::python {
 
-/// A problem argument: a Gemm or its text.
-using ProblemArgument = std::variant<GemmProblem, std::string>;
-GemmProblem problem_of(const ProblemArgument& argument);
+/// A problem argument: an object of a class of problems, or its one-line form.
+using ProblemArgument = std::variant<Problem, std::string>;
+Problem problem_of(const ProblemArgument& argument);
 
-/// A problem argument of functions that also accept convolutions.
-using AnyProblemArgument = std::variant<GemmProblem, ConvProblem, std::string>;
-Problem any_problem_of(const AnyProblemArgument& argument);
-
-/// Calls use(problem) with the problem as its class in Python.
-template <class F>
-decltype(auto) with_class(const Problem& problem, F&& use) {
-  if (problem.is<GemmProblem>()) return use(problem.as<GemmProblem>());
-  return use(problem.as<ConvProblem>());
-}
+/// The problem as an object of the class of its operation.
+nanobind::object as_python(const Problem& problem);
 
 void bind_problem(nanobind::module_& module);
 

@@ -47,16 +47,16 @@ Selector load(const std::filesystem::path& path, const std::optional<DeviceArgum
                                .calls = calls});
 }
 
-NamedChoice select(const Selector& selector, const AnyProblemArgument& argument, std::string_view order) {
-  const Problem problem = any_problem_of(argument);
+NamedChoice select(const Selector& selector, const ProblemArgument& argument, std::string_view order) {
+  const Problem problem = problem_of(argument);
   const By by = parse<By>(order);
   const nb::gil_scoped_release unlocked;
   return {selector.select(problem, by), signature_of(problem)};
 }
 
-std::vector<NamedChoice> rank(const Selector& selector, const AnyProblemArgument& argument, std::size_t count,
+std::vector<NamedChoice> rank(const Selector& selector, const ProblemArgument& argument, std::size_t count,
                               std::string_view order) {
-  const Problem problem = any_problem_of(argument);
+  const Problem problem = problem_of(argument);
   const By by = parse<By>(order);
   const nb::gil_scoped_release unlocked;
   std::vector<NamedChoice> named;

@@ -208,6 +208,12 @@ def test_a_stream_is_for_gpus_and_a_bias_for_epilogues(registry):
         registry.matmul(a, b, stream=5)
     with pytest.raises(kscout.InvalidArgument, match="a bias is given, but the epilogue is none"):
         registry.run(problem_of(a, b), a, b, bias=np.ones(24, np.float32))
+    with pytest.raises(kscout.InvalidArgument, match=r"unknown operand 'scale_a' \(there are none\)"):
+        registry.run(problem_of(a, b), a, b, scale_a=np.ones(1, np.float32))
+    with pytest.raises(kscout.InvalidArgument, match="array bias is missing"):
+        registry.run(problem_of(a, b).replace(epilogue="bias"), a, b)
+    with pytest.raises(kscout.InvalidArgument, match=r"array bias has shape \(23,\).*takes \(24,\)"):
+        registry.run(problem_of(a, b).replace(epilogue="bias"), a, b, bias=np.ones(23, np.float32))
 
 
 def test_questions_and_arrays_name_their_memory(registry):

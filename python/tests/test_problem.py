@@ -47,3 +47,36 @@ def test_a_wrong_problem_is_refused_with_its_reason(make, words):
 def test_a_field_of_the_wrong_type_is_named():
     with pytest.raises(TypeError, match="batch='two'"):
         Gemm(1, 2, 3, batch="two")
+
+
+def test_a_problem_of_any_operation_is_a_record():
+    problem = kscout.Problem("gemm:16x4096x512:bf16:rrr:batch=2")
+    gemm = Gemm(16, 4096, 512, "bf16", "rrr", batch=2)
+    assert isinstance(gemm, kscout.Problem) and problem == gemm and {problem: 1}[gemm] == 1
+    assert (problem.op, problem.k, problem.layout, problem.flops) == ("gemm", 512, "rrr", gemm.flops)
+    assert problem.as_dict() == gemm.as_dict()
+    assert pickle.loads(pickle.dumps(problem)) == problem == eval(repr(problem), {"Problem": kscout.Problem})
+    assert type(problem.replace(k=3)) is Gemm and type(kscout.Problem("conv_fwd:1x8x8x8:8x3x3").replace(pad=1)) is kscout.Conv
+    with pytest.raises(AttributeError, match="no field 'depth'"):
+        problem.depth
+
+
+@pytest.mark.parametrize(
+    "make, words",
+    [
+        (lambda: Gemm(1, 2), "missing k"),
+        (lambda: Gemm(1, 2, 3, "fp32", "rcr", 4), "at most 5 positional arguments, got 6"),
+        (lambda: Gemm(1, 2, 3, m=4), "two values for m"),
+        (lambda: Gemm(1.5, 2, 3), "m=1.5"),
+    ],
+)
+def test_wrong_arguments_are_a_type_error(make, words):
+    with pytest.raises(TypeError, match=re.escape(words)):
+        make()
+
+
+def test_fields_of_other_operations_are_unknown():
+    with pytest.raises(kscout.InvalidArgument, match="op"):
+        Gemm(1, 2, 3, op="conv_fwd")
+    with pytest.raises(kscout.InvalidArgument, match="op"):
+        kscout.Conv(1, 8, 8, 8, 8, op="gemm")

@@ -229,8 +229,10 @@ class Tuning(unittest.TestCase):
         self.assertRegex(out, r"(?m)^layouts +crr, ccr: m has no model of them; "
                               r"the new model reaches [\d.]+ % on \d+ held-out problems?$")
         done = json.loads(self.tune(*words, "--format", "json").stdout)
-        self.assertEqual(done["new_layouts"]["layouts"], [])
-        self.assertEqual(done["compared"]["layouts"], ["rcr", "rrr", "crr", "ccr"])
+        # A slow machine may have measured one of the new layouts only once, and held that problem out.
+        known = set(done["compared"]["layouts"])
+        self.assertEqual(known | set(done["new_layouts"]["layouts"]), {"rcr", "rrr", "crr", "ccr"})
+        self.assertTrue({"rcr", "rrr"} < known, known)
         self.assertGreaterEqual(done["compared"]["problems"], 10)
 
     # ---- convolutions, and several operations

@@ -104,7 +104,7 @@ class OnStandIn : public ::testing::Test {
     setenv("STAND_IN_FAULT", fault, 1);
     LibraryBackend library(read_library_index(write(index)));
     const SweepPlan plan = make_plan({problem}, library_request(library), library.device(),
-                                     {.slack_us = 1e9});  // a busy machine prunes nothing
+                                     {.prune_factor = 1e12});  // a busy machine prunes nothing
     options.folder = folder_ / "out";
     options.worker = paths::worker;
     options.item_limit_s = 5;
