@@ -23,22 +23,24 @@
 
 namespace kscout {
 
-enum class ImportFormat : std::uint8_t { ck_csv, ck_log, ck_json, ck_profiler, parquet };
+enum class ImportFormat : std::uint8_t { ck_csv, ck_log, ck_json, ck_profiler, parquet, miopen_find_db };
 template <>
 struct EnumWords<ImportFormat> {
   static constexpr std::string_view what = "format";
-  static constexpr std::array<std::string_view, 5> words = {"ck-csv", "ck-log", "ck-json", "ck-profiler",
-                                                            "parquet"};
+  static constexpr std::array<std::string_view, 6> words = {"ck-csv",      "ck-log",  "ck-json",
+                                                            "ck-profiler", "parquet", "miopen-find-db"};
 };
 
 struct ImportRequest {
   ImportFormat from = ImportFormat::ck_csv;
   Op op = Op::gemm;
   DType dtype = DType::fp16;  ///< where names and headers give none
-  /// Where names and headers give none; default rcr, or nhwgc and ndhwgc.
+  /// Where names and headers give none; default rcr, or nhwgc and ndhwgc. miopen-find-db: the only one that
+  /// is read.
   std::optional<Layout> layout = {};
-  Device device = {};                   ///< the measured device
-  std::optional<Problem> problem = {};  ///< of ck-profiler lines before the first problem line
+  std::optional<DType> only_dtype = {};  ///< miopen-find-db: the only type that is read
+  Device device = {};                    ///< the measured device
+  std::optional<Problem> problem = {};   ///< of ck-profiler lines before the first problem line
 };
 
 /// An entry of the file that was left out.
@@ -112,5 +114,6 @@ void read_ck_log(const std::filesystem::path& file, const ImportRequest& request
 void read_ck_json(const std::filesystem::path& file, const ImportRequest& request, ImportTable& to);
 void read_ck_parquet(const std::filesystem::path& file, const ImportRequest& request, ImportTable& to);
 void read_ck_profiler(const std::filesystem::path& file, const ImportRequest& request, ImportTable& to);
+void read_miopen_find_db(const std::filesystem::path& file, const ImportRequest& request, ImportTable& to);
 
 }  // namespace kscout

@@ -9,6 +9,7 @@
 #include "family/family_file.h"
 #include "import/import.h"
 #include "provider/ck_tile/ck_tile.h"
+#include "provider/miopen/miopen.h"
 
 namespace kscout {
 
@@ -38,6 +39,15 @@ void each_line(const std::filesystem::path& file,
   if (held > 0) give(buffer.data(), buffer.data() + held);
 }
 
+namespace {
+
+/// The provider whose kernels a format names.
+const Provider& provider_of(ImportFormat format) {
+  return format == ImportFormat::miopen_find_db ? miopen_provider() : ck_tile_provider();
+}
+
+}  // namespace
+
 ImportTable::ImportTable(const ImportRequest& request) : request_(request) {
   imported_.table.device = request.device;
 }
@@ -49,14 +59,15 @@ const ImportTable::Kernel& ImportTable::kernel(std::string_view name) {
   last_kernel_ = &at->second;
   if (!is_new) return *last_kernel_;
   try {
-    const NamedConfig named = ck_tile_provider().parse(name);
+    const Provider& provider = provider_of(request_.from);
+    const NamedConfig named = provider.parse(name);
     if (named.signature.op != request_.op) {
       fail(Errc::invalid_argument, "a kernel of {}, not of {}", word(named.signature.op), word(request_.op));
     }
     at->second.signature = named.signature;
-    const KernelConfig runs = ck_tile_provider().canonical(named.config);
+    const KernelConfig runs = provider.canonical(named.config);
     // Datasets store names: a config without one must not reach the table.
-    (void)ck_tile_provider().print(named.signature, runs);
+    (void)provider.print(named.signature, runs);
     const auto [config, first] =
         configs_.try_emplace(runs, static_cast<std::uint32_t>(imported_.table.configs.size()));
     if (first) imported_.table.configs.push_back(config->first);
@@ -141,11 +152,12 @@ Imported import_file(const std::filesystem::path& file, const ImportRequest& req
   std::error_code ignored;
   if (std::filesystem::is_directory(file, ignored))
     fail(Errc::not_found, "{}: is a folder; name the file that the tool wrote", file.string());
-  if (!ck_tile_provider().runs_on(request.device)) {
+  if (!provider_of(request.from).runs_on(request.device)) {
     fail(Errc::invalid_argument,
-         "device '{}': {} is of CK Tile, whose kernels run on AMD's GPUs; name the GPU that was measured "
+         "device '{}': {} is of {}, whose kernels run on AMD's GPUs; name the GPU that was measured "
          "(gfx90a, gfx942, gfx950)",
-         request.device.name, word(request.from));
+         request.device.name, word(request.from),
+         request.from == ImportFormat::miopen_find_db ? "MIOpen" : "CK Tile");
   }
   ImportTable to(request);
   switch (request.from) {
@@ -163,6 +175,9 @@ Imported import_file(const std::filesystem::path& file, const ImportRequest& req
       break;
     case ImportFormat::ck_profiler:
       read_ck_profiler(file, request, to);
+      break;
+    case ImportFormat::miopen_find_db:
+      read_miopen_find_db(file, request, to);
       break;
   }
   return to.finish(file);

@@ -148,9 +148,8 @@ TEST(Names, EveryFamilyReadsBack) {
   for (const auto name : provider_names()) {
     const Provider& by = provider(name);
     for (const Op op : by.ops()) {
-      const Device device = name == "native"    ? detect_cpu()
-                            : name == "ck_tile" ? device_preset("gfx942")
-                                                : device_preset("h200");
+      const Device amd = device_preset("gfx942");
+      const Device device = name == "native" ? detect_cpu() : by.runs_on(amd) ? amd : device_preset("h200");
       for (const std::string& rules : rule_set_names(name, op)) {
         for (const Signature& signature :
              signatures_of(name, op, name == "cutlass" ? DType::bf16 : DType::fp32, rules == "full")) {

@@ -7,6 +7,8 @@
 
 #include <gtest/gtest.h>
 
+#include <kscout/provider.h>
+
 #include "dataset/dataset.h"
 #include "dataset/parquet.h"
 #include "support/expect_error.h"
@@ -357,6 +359,86 @@ TEST(Import, SkipsProfilerLinesOfOtherLibrariesWithTheirWholeName) {
             std::string::npos);
   EXPECT_NE(imported.skipped[1].reason.find("'Grid_size 304, streamk 1'"), std::string::npos);
   EXPECT_EQ(imported.skipped[2].line, 5u);
+}
+
+const std::string kFindDb =
+    "64-28-28-1x1-256-28-28-32-0x0-1x1-1x1-0-NCHW-FP32-F="
+    "ConvAsm1x1U:0.25,0,miopenConvolutionFwdAlgoDirect;GemmFwd1x1_0_1:0.5,1024,miopenConvolutionFwdAlgoGEMM\n"
+    "64-28-28-1x1-256-28-28-32-0x0-1x1-1x1-0-NCHW-FP32-B="
+    "GemmBwd1x1_stride1:0.5,0,miopenConvolutionBwdDataAlgoGEMM\n"
+    "16-8-14-14-3x3x3-32-4-7-7-2-1x1x1-2x2x2-1x1x1-0-NCDHW-FP16-F_g4="
+    "ConvDirectNaiveConvFwd:0.125,0,miopenConvolutionFwdAlgoDirect\n"
+    "8-9-9-3x3-8-9-9-1-1x1-1x1-1x1-0-NHWC-NHWC-NHWC-FP32-F="
+    "ConvAsmImplicitGemmGTCDynamicFwdXdlopsNHWC:0.01,0,miopenConvolutionFwdAlgoImplicitGEMM\r\n";
+
+TEST(Import, ReadsMiopensFindDatabaseInOneDirection) {
+  const auto imported = read(kFindDb, ImportFormat::miopen_find_db, Op::conv_fwd);
+  ASSERT_EQ(imported.table.problems.size(), 3u);
+  EXPECT_EQ(print(imported.table.problems[0]), "conv_fwd:32x64x28x28:256x1x1:fp32:ngchw");
+  EXPECT_EQ(print(imported.table.problems[1]),
+            "conv_fwd:2x16x8x14x14:32x3x3x3:fp16:ngcdhw:stride=2:pad=1:g=4");
+  EXPECT_EQ(print(imported.table.problems[2]), "conv_fwd:1x8x9x9:8x3x3:fp32:nhwgc:pad=1");
+  ASSERT_EQ(imported.table.rows.size(), 4u);
+  EXPECT_DOUBLE_EQ(imported.table.rows[0].measured.time_us, 250);
+  const KernelConfig& gemm = imported.table.configs[1];
+  EXPECT_EQ(config_name(signature_of(imported.table.problems[0]), gemm),
+            "miopen_conv_fwd_fp32_ngchw__GemmFwd1x1_0_1");
+  EXPECT_EQ(axis_value_text(gemm.space->axes[1], gemm["algorithm"]), "GEMM");
+  EXPECT_EQ(imported.skipped_count, 0u);
+  EXPECT_EQ(read(kFindDb, ImportFormat::miopen_find_db, Op::conv_bwd_data).table.rows.size(), 1u);
+}
+
+TEST(Import, TypesAndLayoutsOfAFindDatabaseCanBeChosen) {
+  const TextFile file(kFindDb);
+  ImportRequest request{.from = ImportFormat::miopen_find_db, .op = Op::conv_fwd, .only_dtype = DType::fp32};
+  request.device = device_preset("gfx90a");
+  EXPECT_EQ(import_file(file.path(), request).table.problems.size(), 2u);
+  request.layout = Layout::nhwgc;
+  EXPECT_EQ(import_file(file.path(), request).table.problems.size(), 1u);
+}
+
+TEST(Import, CountsMalformedLinesOfAFindDatabase) {
+  const std::string problem = "64-28-28-1x1-256-28-28-32-0x0-1x1-1x1-0-NCHW-FP32-F";
+  const auto imported =
+      read(kFindDb + "no key\n" + problem + "=ConvAsm1x1U:0.25\n" + problem + "=ConvAsm1x1U:soon,0,x\n" +
+               problem + "=ConvOfTomorrow:0.1,0,x;ConvAsm1x1UV2:0,0,x\n" +
+               "64-28-28-1x1-256-27-28-32-0x0-1x1-1x1-0-NCHW-FP32-F=ConvAsm1x1U:1,0,x\n" +
+               "64-28-28-1x1-256-28-28-32-0x0-1x1-1x1-0-NCHW-NHWC-NCHW-FP32-F=ConvAsm1x1U:1,0,x\n" +
+               "64-28-28-1x1-256-28-28-32-0x0-1x1-1x1-0-NCHW-FP64-F=ConvAsm1x1U:1,0,x\n" +
+               "64-28-28-1x1-256-28-28-32-0x0-1x1-1x1-1-NCHW-FP32-F=ConvAsm1x1U:1,0,x\n" + "64-28-28=x\n",
+           ImportFormat::miopen_find_db, Op::conv_fwd);
+  EXPECT_EQ(imported.table.rows.size(), 4u);
+  std::vector<std::string> reasons;
+  for (const Skipped& one : imported.skipped) reasons.push_back(std::to_string(one.line) + " " + one.reason);
+  const char* const expected[] = {"5 no '='",
+                                  "6 'ConvAsm1x1U:0.25': expected SOLVER",
+                                  "7 milliseconds",
+                                  "8 unknown solver 'ConvOfTomorrow'",
+                                  "8 a valid row without a time above 0",
+                                  "9 an output of 1x27x28",
+                                  "10 layouts NCHW, NHWC and NCHW differ",
+                                  "11 unknown type 'FP64'",
+                                  "12 bias '1'",
+                                  "13 3 parts"};
+  ASSERT_EQ(reasons.size(), std::size(expected));
+  for (std::size_t i = 0; i < reasons.size(); ++i)
+    EXPECT_TRUE(reasons[i].starts_with(expected[i])) << reasons[i];
+}
+
+TEST(Import, ReadsACompressedFindDatabase) {
+  using namespace std::string_literals;
+  // The first line of kFindDb, as bzip2 writes it.
+  const std::string compressed =
+      "\x42\x5a\x68\x39\x31\x41\x59\x26\x53\x59\x8b\x3f\x9a\x83\x00\x00\x1b\xdf\x80\x00\x10\x00\x07\x7f"
+      "\x5a\x2f\xc3\x42\x80\x8e\xa7\xdf\xc0\x20\x00\x75\x0d\x50\x68\x00\xd0\xf5\x00\x32\x34\x0d\x1a\x02"
+      "\x48\xa9\xfa\xa6\x86\x9e\xa6\x86\x86\x46\x80\x00\x3d\x25\x94\x94\x18\xb1\xb3\xc9\xdb\x2c\x9c\xc3"
+      "\x75\x0a\x92\xf9\x67\x38\x3e\x04\xec\x3a\xef\xce\xb2\xb8\x17\x1a\xb3\x43\x69\xd4\xe0\x09\x2f\x33"
+      "\x94\x7b\xae\x3d\x05\xaa\x90\x46\x06\x46\x89\x54\x13\x1f\x66\xd1\xc7\xcd\x30\xec\x0c\x16\x8a\x82"
+      "\xd6\x08\x4e\x3c\x92\x50\x8f\xc5\xc4\xcb\x53\x10\x36\x49\xde\x54\x6f\x56\xad\x96\x23\xf8\xbb\x92"
+      "\x29\xc2\x84\x84\x59\xfc\xd4\x18"s;
+  EXPECT_EQ(read(compressed, ImportFormat::miopen_find_db, Op::conv_fwd).table.rows.size(), 2u);
+  expect_error(Errc::corrupt_data, "cannot be decompressed",
+               [&] { read(compressed.substr(0, 100), ImportFormat::miopen_find_db, Op::conv_fwd); });
 }
 
 }  // namespace

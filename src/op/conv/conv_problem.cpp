@@ -509,6 +509,7 @@ class ConvOperation final : public StructOperation<ConvProblem> {
 
   std::string_view schema(std::string_view provider, DeviceKind /*kind*/) const noexcept override {
     if (provider == "native") return "conv_cpu";
+    if (provider == "miopen") return "conv_miopen";
     return provider == "cudnn" ? "conv_gpu" : "conv";
   }
   /// Layers of networks and random convolutions.

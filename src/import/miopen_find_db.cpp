@@ -1,0 +1,190 @@
+// Reads MIOpen's find databases, the system's and a user's: one line per convolution,
+//
+//     C-[D-]H-W-FILTER-K-[Do-]Ho-Wo-N-PADS-STRIDES-DILATIONS-BIAS-LAYOUT[-LAYOUT-LAYOUT]-DTYPE-DIRECTION[_gGROUPS]
+//     =SOLVER:milliseconds,workspace bytes,algorithm;...
+//
+// with FILTER, PADS, STRIDES and DILATIONS as one number per spatial axis joined by x. Three layouts are
+// those of input, filter and output. One layout of a 3-D line may be NCDHW or NCHW.
+#include <array>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <kscout/conv_problem.h>
+
+#include "core/fail.h"
+#include "core/field_text.h"
+#include "core/problem_text.h"
+#include "dataset/compressed.h"
+#include "import/import.h"
+#include "provider/miopen/miopen.h"
+
+namespace kscout {
+
+namespace {
+
+/// Why a line cannot be read.
+struct Unreadable {
+  std::string reason;
+};
+
+[[noreturn]] void refuse(std::string reason) { throw Unreadable{std::move(reason)}; }
+
+std::int64_t whole(std::string_view what, std::string_view text) {
+  try {
+    return parse_field<std::int64_t>(what, text);
+  } catch (const Error& error) {
+    refuse(error.what());
+  }
+}
+
+/// Numbers per spatial axis, d, h, w; `missing` for d in 2-D.
+std::array<std::int64_t, 3> per_axis(std::string_view what, std::string_view text, std::size_t axes,
+                                     std::int64_t missing) {
+  const auto parts = split(text, 'x');
+  if (parts.size() != axes) refuse(fmt::format("{} '{}': expected {} numbers", what, text, axes));
+  std::array<std::int64_t, 3> values{missing, missing, missing};
+  for (std::size_t i = 0; i < axes; ++i) values[3 - axes + i] = whole(what, parts[i]);
+  return values;
+}
+
+struct DirectionWord {
+  std::string_view word;
+  Op op;
+};
+constexpr DirectionWord kDirections[] = {
+    {"F", Op::conv_fwd}, {"B", Op::conv_bwd_data}, {"W", Op::conv_bwd_weight}};
+
+struct TypeWord {
+  std::string_view word;
+  DType dtype;
+};
+constexpr TypeWord kTypes[] = {
+    {"FP32", DType::fp32}, {"FP16", DType::fp16}, {"BF16", DType::bf16}, {"INT8", DType::int8}};
+
+template <class Table>
+const auto& entry_of(const Table& table, std::string_view what, std::string_view word) {
+  for (const auto& one : table) {
+    if (one.word == word) return one;
+  }
+  refuse(fmt::format("unknown {} '{}'", what, word));
+}
+
+Layout layout_of(std::string_view word, bool three) {
+  if (word == "NCHW" || word == "NCDHW") return three ? Layout::ngcdhw : Layout::ngchw;
+  if (word == "NHWC" || word == "NDHWC") return three ? Layout::ndhwgc : Layout::nhwgc;
+  refuse(fmt::format("layout '{}' has no name here", word));
+}
+
+/// The problem of a line's part before '='.
+ConvProblem problem_of_key(std::string_view key) {
+  const auto parts = split(key, '-');
+  // The filter is the first part with an x: after C, H, W, or C, D, H, W.
+  const bool three = parts.size() > 4 && parts[3].find('x') == std::string_view::npos;
+  const std::size_t axes = three ? 3 : 2, plain = 10 + 2 * axes + 1;
+  if (parts.size() != plain && parts.size() != plain + 2)
+    refuse(fmt::format("{} parts between '-'; a convolution has {} or {}", parts.size(), plain, plain + 2));
+  std::size_t at = 0;
+  const auto next = [&] { return parts[at++]; };
+  const std::string_view last = parts.back();
+  const std::size_t groups = last.find("_g");
+  const DType dtype = entry_of(kTypes, "type", parts[parts.size() - 2]).dtype;
+  const std::size_t layouts = parts.size() - plain == 2 ? 3 : 1, first_layout = parts.size() - 2 - layouts;
+  for (std::size_t i = 1; i < layouts; ++i) {
+    if (parts[first_layout + i] != parts[first_layout])
+      refuse(fmt::format("layouts {}, {} and {} differ", parts[first_layout], parts[first_layout + 1],
+                         parts[first_layout + 2]));
+  }
+  ConvProblem p = make_conv(entry_of(kDirections, "direction", last.substr(0, groups)).op, dtype,
+                            layout_of(parts[first_layout], three));
+  if (groups != std::string_view::npos) p.g = whole("groups", last.substr(groups + 2));
+  p.c = whole("channels", next());
+  if (three) p.d = whole("depth", next());
+  p.h = whole("height", next());
+  p.w = whole("width", next());
+  const auto filter = per_axis("filter", next(), axes, 1);
+  p.k = whole("channels of the output", next());
+  const std::int64_t out_d = three ? whole("depth of the output", next()) : 1,
+                     out_h = whole("height of the output", next()),
+                     out_w = whole("width of the output", next());
+  p.n = whole("images", next());
+  const auto pads = per_axis("pads", next(), axes, 0), strides = per_axis("strides", next(), axes, 1),
+             dilations = per_axis("dilations", next(), axes, 1);
+  if (const std::string_view bias = next(); bias != "0")
+    refuse(fmt::format("bias '{}'; only 0 is known", bias));
+  p.z = filter[0], p.y = filter[1], p.x = filter[2];
+  p.left_pad_d = p.right_pad_d = pads[0];
+  p.left_pad_h = p.right_pad_h = pads[1];
+  p.left_pad_w = p.right_pad_w = pads[2];
+  p.stride_d = strides[0], p.stride_h = strides[1], p.stride_w = strides[2];
+  p.dilation_d = dilations[0], p.dilation_h = dilations[1], p.dilation_w = dilations[2];
+  try {
+    check(p);
+  } catch (const Error& error) {
+    refuse(error.what());
+  }
+  const ConvOutput out = output_sizes(p);
+  if (out.d != out_d || out.h != out_h || out.w != out_w) {
+    refuse(fmt::format("an output of {}x{}x{} does not follow from the other sizes ({}x{}x{})", out_d, out_h,
+                       out_w, out.d, out.h, out.w));
+  }
+  return p;
+}
+
+/// One solver of a line: "ConvAsm1x1U:0.0213,0,miopenConvolutionFwdAlgoDirect".
+struct SolverTime {
+  std::string_view solver;
+  double ms;
+};
+
+SolverTime solver_time_of(std::string_view entry) {
+  const std::size_t colon = entry.rfind(':');
+  if (colon == std::string_view::npos)
+    refuse(fmt::format("'{}': expected SOLVER:milliseconds,workspace,algorithm", entry));
+  const auto parts = split(entry.substr(colon + 1), ',');
+  if (parts.size() != 3) refuse(fmt::format("'{}': expected SOLVER:milliseconds,workspace,algorithm", entry));
+  try {
+    return {entry.substr(0, colon), parse_field<double>("milliseconds", parts[0])};
+  } catch (const Error& error) {
+    refuse(error.what());
+  }
+}
+
+void read_line(std::string_view line, std::size_t number, const ImportRequest& request, ImportTable& to) {
+  const std::size_t equals = line.find('=');
+  if (equals == std::string_view::npos) refuse("no '=' between the problem and its solvers");
+  const ConvProblem problem = problem_of_key(line.substr(0, equals));
+  if (problem.op != request.op || (request.only_dtype && problem.dtype_in != *request.only_dtype) ||
+      (request.layout && problem.layout != *request.layout))
+    return;
+  const std::string prefix =
+      fmt::format("miopen_{}_{}_{}__", word(problem.op), word(problem.dtype_in), word(problem.layout));
+  std::vector<SolverTime> solvers;
+  for (const std::string_view entry : split(line.substr(equals + 1), ';'))
+    solvers.push_back(solver_time_of(entry));
+  for (const SolverTime& measured : solvers) {
+    to.add({.problem = problem,
+            .kernel = prefix + std::string(measured.solver),
+            .time_us = 1000 * measured.ms,
+            .line = number});
+  }
+}
+
+}  // namespace
+
+void read_miopen_find_db(const std::filesystem::path& file, const ImportRequest& request, ImportTable& to) {
+  const std::string text = read_text(file);
+  std::size_t number = 0;
+  for (std::string_view line : split(text, '\n')) {
+    ++number;
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (line.empty()) continue;
+    try {
+      read_line(line, number, request, to);
+    } catch (const Unreadable& why) {
+      to.skip(number, why.reason);
+    }
+  }
+}
+
+}  // namespace kscout
