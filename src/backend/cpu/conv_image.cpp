@@ -258,7 +258,7 @@ class ImageTiles {
           tile.a = padded;
           for (std::int64_t i = 0; i < row_count; ++i) {
             *rows++ = {padded - tile.a, of_row[i].index};
-            padded = copy_padded(at.w, height, from + of_row[i].a, padded);
+            padded = copy_padded(walk.w, plan_.source.channels, at.w, height, from + of_row[i].a, padded);
           }
           at.w += height;
         } else {
@@ -271,19 +271,6 @@ class ImageTiles {
         }
       }
     }
-  }
-
-  /// Copies what the pixels from `w` meet of one source row, zeros for the padding; returns the copy's end.
-  float* copy_padded(std::int64_t w, std::int64_t pixels, const float* from, float* to) const {
-    const AxisWalk& along = walk_->w;
-    const std::int64_t first = along.at(w, 0), channels = plan_.source.channels;
-    const std::int64_t columns = (pixels - 1) * along.step + along.taps;
-    const std::int64_t begin = std::clamp<std::int64_t>(-first, 0, columns);
-    const std::int64_t end = std::clamp<std::int64_t>(along.source - first, begin, columns);
-    std::fill_n(to, begin * channels, 0.0F);
-    std::copy_n(from + begin * channels, (end - begin) * channels, to + begin * channels);
-    std::fill_n(to + end * channels, (columns - end) * channels, 0.0F);
-    return to + columns * channels;
   }
 
   /// Kind patch: copies the inputs of every pixel, tap after tap.

@@ -371,6 +371,17 @@ void copy_row_patches(const ConvPlan& plan, const ConvWalk& walk, const Pixel& a
 
 }  // namespace
 
+float* copy_padded(const AxisWalk& w, std::int64_t channels, std::int64_t first, std::int64_t pixels,
+                   const float* from, float* to) noexcept {
+  const std::int64_t at = w.at(first, 0), columns = met_columns(w, pixels);
+  const std::int64_t begin = std::clamp<std::int64_t>(-at, 0, columns);
+  const std::int64_t end = std::clamp<std::int64_t>(w.source - at, begin, columns);
+  std::fill_n(to, begin * channels, 0.0F);
+  if (begin < end) std::copy_n(from + begin * channels, (end - begin) * channels, to + begin * channels);
+  std::fill_n(to + end * channels, (columns - end) * channels, 0.0F);
+  return to + columns * channels;
+}
+
 void copy_patches(const ConvPlan& plan, const ConvWalk& walk, const Units& pixels, const float* source,
                   std::int64_t group, float* to) noexcept {
   const std::int64_t width = walk.taps() * plan.source.group;

@@ -133,9 +133,23 @@ void run_weight_tiles(const ConvPlan& plan, const GemmBuffers& buffers, float* s
 void run_weight_lanes(const ConvPlan& plan, const GemmBuffers& buffers, float* sums, float* workspace,
                       int part) noexcept;
 
+/// Whether kinds rows and patch of conv_bwd_weight have their vectors along the output channels: with few
+/// input channels, that multiplies less.
+bool sums_by_columns(const ConvPlan& plan) noexcept;
+
 /// Kind patch: copies the inputs of every pixel, tap after tap; zeros for taps in the padding.
 void copy_patches(const ConvPlan& plan, const ConvWalk& walk, const Units& pixels, const float* source,
                   std::int64_t group, float* to) noexcept;
+
+/// Source pixels that `pixels` neighbours of an image row meet, with the padding.
+inline std::int64_t met_columns(const AxisWalk& w, std::int64_t pixels) noexcept {
+  return pixels > 0 ? (pixels - 1) * w.step + w.taps : 0;
+}
+/// Copies what `pixels` pixels of an image row from position `first` on meet of one source row, zeros for the
+/// padding, for neighbouring taps. `from` is what the first pixel and tap 0 meet; it may lie in the padding.
+/// Returns the copy's end.
+float* copy_padded(const AxisWalk& w, std::int64_t channels, std::int64_t first, std::int64_t pixels,
+                   const float* from, float* to) noexcept;
 
 /// Floats that hold `count` values of another type, in whole cache lines.
 template <class T>

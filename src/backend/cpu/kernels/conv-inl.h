@@ -94,8 +94,8 @@ void conv_weight(const ConvWeightArgs& args) {
   }
   for (std::int64_t s = 0; s < args.segment_count; ++s) {
     const ConvSegment& segment = args.segments[s];
-    const float* HWY_RESTRICT a = args.a + segment.a;
-    const float* HWY_RESTRICT b = args.b + segment.b;
+    const float* HWY_RESTRICT a = segment.a + args.a_first;
+    const float* HWY_RESTRICT b = segment.b + args.b_first;
     KSCOUT_UNROLL_4 for (std::int64_t p = 0; p < segment.count; ++p) {
       if constexpr (Rows < Vectors) {
         V of_a[Rows];
