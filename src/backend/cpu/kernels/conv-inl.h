@@ -46,10 +46,10 @@ HWY_INLINE void conv_one_tile(const ConvTileArgs& args, std::int64_t first) {
   };
   const ConvTaps& taps = args.taps;
   if constexpr (Pointers) {
-    for (std::int64_t t = 0; t < taps.count; ++t) {
+    for (std::int64_t t = 0; t < taps.row_count; ++t) {
       const float* a[Rows];
       KSCOUT_FULL_UNROLL for (int i = 0; i < Rows; ++i) a[i] = args.a_rows[t * Rows + i] + args.shift;
-      multiply(a, args.b + t * args.b_tap);
+      multiply(a, args.b + taps.rows[t].index * args.b_tap);
     }
   } else {
     for (std::int64_t r = 0; r < taps.row_count; ++r) {

@@ -36,7 +36,7 @@ struct ConvTileArgs {
       a_rows;            ///< inputs: pointers[tap * rows of the tile + row]; null: at a constant distance
   const float* a;        ///< first pixel's input
   std::int64_t a_step;   ///< elements between pixels
-  ConvTaps taps;         ///< with a table: `count` taps in packed order, and one row
+  ConvTaps taps;         ///< with a table: each of the rows is one tap, of which only `index` is read
   std::int64_t shift;    ///< first channel of the input
   std::int64_t depth;    ///< channels that are summed per tap
   const float* b;        ///< packed filter, first channel
