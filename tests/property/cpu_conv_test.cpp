@@ -155,24 +155,119 @@ ConvProblem random_depthwise(Rng& rng, Op op) {
   return p;
 }
 
-TEST(CpuConv, DepthwiseMatchesFloat64) {
+/// A first layer: few channels of the input and groups of none, image rows shorter and longer than a register
+/// tile, widths that pixels of the result can be merged in and others.
+ConvProblem random_stem(Rng& rng, Op op) {
+  ConvProblem p = make_conv(op, DType::fp32, Layout::nhwgc);
+  do {
+    p.n = pick(rng, 1, 3);
+    p.c = one_of(rng, {1, 2, 3, 3, 4, 7, 9});
+    p.k = one_of(rng, {1, 3, 8, 16, 20, 33, 64});
+    p.h = pick(rng, 1, 9);
+    p.w = one_of(rng, {1, 6, 8, 16, 21, 24, 37, 40});
+    p.y = pick(rng, 1, 7);
+    p.x = pick(rng, 1, 7);
+    p.stride_h = pick(rng, 1, 3);
+    p.stride_w = one_of(rng, {1, 2, 2, 3, 4});
+    p.dilation_w = one_of(rng, {1, 1, 1, 2});
+    p.left_pad_h = pick(rng, 0, 3);
+    p.right_pad_h = pick(rng, 0, 3);
+    p.left_pad_w = pick(rng, 0, p.x + 1);
+    p.right_pad_w = pick(rng, 0, p.x + 1);
+  } while (!is_valid(p));
+  return p;
+}
+
+/// A dilated filter in wide padding: runs of pixels that meet the same taps, image rows that meet few filter
+/// rows, pixels that meet nothing.
+ConvProblem random_dilated(Rng& rng, Op op) {
+  ConvProblem p = make_conv(op, DType::fp32, Layout::nhwgc);
+  do {
+    p.n = pick(rng, 1, 2);
+    p.g = one_of(rng, {1, 1, 2});
+    p.c = p.g * pick(rng, 1, 20);
+    p.k = p.g * pick(rng, 1, 40);
+    p.h = pick(rng, 1, 14);
+    p.w = pick(rng, 1, 40);
+    p.y = pick(rng, 1, 3);
+    p.x = pick(rng, 2, 4);
+    p.stride_w = one_of(rng, {1, 1, 1, 2});
+    p.dilation_h = pick(rng, 1, 7);
+    p.dilation_w = pick(rng, 2, 12);
+    p.left_pad_h = p.right_pad_h = pick(rng, 0, p.dilation_h + 1);
+    p.left_pad_w = pick(rng, 0, 2 * p.dilation_w);
+    p.right_pad_w = pick(rng, 0, 2 * p.dilation_w);
+  } while (!is_valid(p));
+  return p;
+}
+
+/// Checks configs of one kind on problems of `random`, with every instruction set of this machine.
+void check_kind(ConvProblem (*random)(Rng&, Op), NativeConvKind kind, Op op) {
   for (const NativeIsa isa : {NativeIsa::scalar, NativeIsa::avx2, NativeIsa::avx512}) {
     if (!machine_has(isa)) continue;
-    for (const Op op : {Op::conv_fwd, Op::conv_bwd_data, Op::conv_bwd_weight}) {
-      std::size_t checked = 0;
-      for (std::uint64_t seed = 0; seed < share_of(400); ++seed) {
-        SCOPED_TRACE("seed " + std::to_string(seed));
-        Rng rng(seed);
-        const ConvProblem p = random_depthwise(rng, op);
-        const auto config = random_conv_config(rng, isa, NativeConvKind::lanes, p);
-        if (!config) continue;
-        ++checked;
-        check_conv(p, *config, rng);
-        if (HasFatalFailure()) return;
-      }
-      EXPECT_GE(checked, share_of(400) / 2);
+    std::size_t checked = 0;
+    for (std::uint64_t seed = 0; seed < share_of(400); ++seed) {
+      SCOPED_TRACE("seed " + std::to_string(seed));
+      Rng rng(seed);
+      const ConvProblem p = random(rng, op);
+      const auto config = random_conv_config(rng, isa, kind, p);
+      if (!config) continue;
+      ++checked;
+      check_conv(p, *config, rng);
+      if (testing::Test::HasFatalFailure()) return;
+    }
+    EXPECT_GE(checked, share_of(400) / 2);
+  }
+}
+
+constexpr Op kConvDirections[] = {Op::conv_fwd, Op::conv_bwd_data, Op::conv_bwd_weight};
+
+TEST(CpuConv, DepthwiseMatchesFloat64) {
+  for (const Op op : kConvDirections) check_kind(random_depthwise, NativeConvKind::lanes, op);
+}
+
+TEST(CpuConv, StemsMatchFloat64) {
+  for (const Op op : kConvDirections) {
+    for (const NativeConvKind kind : {NativeConvKind::igemm, NativeConvKind::rows, NativeConvKind::patch}) {
+      if (kind != NativeConvKind::igemm || op != Op::conv_bwd_weight) check_kind(random_stem, kind, op);
     }
   }
+}
+
+TEST(CpuConv, DilatedFiltersMatchFloat64) {
+  for (const Op op : {Op::conv_fwd, Op::conv_bwd_data}) {
+    for (const NativeConvKind kind : {NativeConvKind::igemm, NativeConvKind::rows})
+      check_kind(random_dilated, kind, op);
+  }
+}
+
+cpu::ConvPlan plan_of(const char* problem, const char* config) {
+  return cpu::make_conv_plan(parse_conv_problem(problem),
+                             NativeConvConfig::from(parse_config_name(config).config));
+}
+
+/// The ways of computing that tests of results cannot tell apart.
+TEST(CpuConv, PlansUseTheShorterWay) {
+  if (!machine_has(NativeIsa::avx2)) GTEST_SKIP() << "the plans are for AVX2";
+  const char* const data = "native_conv_bwd_data_fp32_nhwgc__avx2_rows_12x8_packw_b192x0x0_t1x1";
+  const auto merged = plan_of("conv_bwd_data:1x3x8x224:64x7x7:stride=2:pad=3", data);
+  EXPECT_EQ(merged.merged, 2);
+  EXPECT_EQ(merged.walks.size(), 2u);  // one per position along h modulo the stride
+  EXPECT_EQ(merged.walks.front().w.taps, 4);
+  EXPECT_EQ(merged.result.channels, 6);
+  EXPECT_EQ(plan_of("conv_bwd_data:1x3x8x224:64x7x7:stride=4:pad=3", data).merged, 1)
+      << "four pixels of three channels exceed a vector";
+  EXPECT_EQ(plan_of("conv_bwd_data:1x3x8x223:64x7x7:stride=2:pad=3", data).merged, 1);
+  EXPECT_EQ(plan_of("conv_bwd_data:1x3x8x224:64x1x1", data).merged, 1) << "nothing is shared";
+
+  const char* const rows = "native_conv_fwd_fp32_nhwgc__avx2_rows_6x16_packw_b192x0x0_t1x1";
+  EXPECT_TRUE(plan_of("conv_fwd:1x256x33x33:64x3x3:pad=12:dilation=12", rows).walks.front().by_runs);
+  EXPECT_FALSE(plan_of("conv_fwd:1x256x33x33:64x3x3:pad=1", rows).walks.front().by_runs);
+
+  const char* const weight = "native_conv_bwd_weight_fp32_nhwgc__avx2_rows_6x16_nopack_b192x0x0_t1x1";
+  EXPECT_TRUE(cpu::sums_by_columns(plan_of("conv_bwd_weight:1x3x224x224:64x7x7:stride=2:pad=3", weight)));
+  EXPECT_FALSE(cpu::sums_by_columns(plan_of("conv_bwd_weight:1x3x8x8:2x3x3:pad=1", weight)));
+  EXPECT_FALSE(cpu::sums_by_columns(plan_of("conv_bwd_weight:1x8x8x8:64x3x3:pad=1", weight)));
 }
 
 std::vector<ConvCase> all_conv_cases() {

@@ -9,42 +9,6 @@ namespace kscout::cpu {
 
 namespace {
 
-/// Elements from the image's start to a pixel of the result.
-std::int64_t result_offset(const ConvPlan& plan, const ConvWalk& walk, const Pixel& at) {
-  const std::int64_t d = walk.d.first + at.d * walk.d.stride, h = walk.h.first + at.h * walk.h.stride;
-  const std::int64_t w = walk.w.first + at.w * walk.w.stride;
-  const ConvImageSize& size = plan.result;
-  return (((at.image * size.d + d) * size.h + h) * size.w + w) * size.channels;
-}
-
-/// Elements to the source that a pixel and tap (0, 0, 0) would meet; it may lie in the padding.
-std::int64_t source_offset(const ConvPlan& plan, const ConvWalk& walk, const Pixel& at) {
-  const ConvImageSize& size = plan.source;
-  return (((at.image * size.d + walk.d.at(at.d, 0)) * size.h + walk.h.at(at.h, 0)) * size.w +
-          walk.w.at(at.w, 0)) *
-         size.channels;
-}
-
-/// The filter rows that a pixel's row meets, as offsets from source_offset. Returns their number.
-std::int64_t met_rows(const ConvPlan& plan, const ConvWalk& walk, const Pixel& at, ConvTapRow* rows) {
-  const ConvImageSize& size = plan.source;
-  const Units d = walk.d.met_taps(at.d), h = walk.h.met_taps(at.h);
-  std::int64_t count = 0;
-  for (std::int64_t i = d.begin; i < d.end; ++i) {
-    for (std::int64_t j = h.begin; j < h.end; ++j) {
-      rows[count++] = {(i * walk.d.tap_step * size.h + j * walk.h.tap_step) * size.w * size.channels,
-                       (i * walk.h.taps + j) * walk.w.taps};
-    }
-  }
-  return count;
-}
-
-std::int64_t tap_rows(const ConvPlan& plan) {
-  std::int64_t rows = 0;
-  for (const ConvWalk& walk : plan.walks) rows = std::max(rows, walk.d.taps * walk.h.taps);
-  return rows;
-}
-
 std::int64_t most_taps(const ConvPlan& plan) {
   std::int64_t taps = 0;
   for (const ConvWalk& walk : plan.walks) taps = std::max(taps, walk.taps());
@@ -54,6 +18,9 @@ std::int64_t most_taps(const ConvPlan& plan) {
 /// Tiles of up to so many channels copy the inputs beside the padding, so that no tap is multiplied on its
 /// own.
 constexpr std::int64_t kShortDepth = 16;
+
+/// One tap, the first one.
+constexpr ConvTapRow kFirstTap{0, 0};
 
 /// A register tile of pixels: how its inputs are found, and where its result goes.
 struct Tile {
@@ -130,25 +97,23 @@ class ImageTiles {
     } else if (plan.config.kind == NativeConvKind::igemm) {
       space.pointers = floats_of<float*>(pixels * taps);
       space.results = floats_of<float*>(pixels);
+      space.rows = floats_of<ConvTapRow>(ceil_div(pixels, mr) * taps);
       space.tiles = floats_of<Tile>(ceil_div(pixels, mr));
     } else {
       std::int64_t rows = 0, tiles = 0, covered = 0;
-      bool copies = false;
       for (const ConvWalk& walk : plan.walks) {
-        const std::int64_t of_block = std::max<std::int64_t>(1, plan.config.pixels / walk.w.count);
+        const std::int64_t of_block = rows_of_block(plan, walk);
         rows = std::max(rows, of_block);
-        tiles = std::max(tiles, of_block * ceil_div(walk.w.count, mr));
+        tiles = std::max(tiles, of_block * (walk.by_runs ? walk.w.count : ceil_div(walk.w.count, mr)));
         covered = std::max(covered, of_block * walk.w.count);
-        copies = copies || copies_padded(plan, walk);
+        if (copies_padded(plan, walk))
+          space.padded = std::max(space.padded, floats_of<float>(padded_floats(plan, walk)));
       }
       space.pointers = floats_of<float*>(covered * taps);
       space.results = floats_of<float*>(covered);
-      space.rows = floats_of<ConvTapRow>(rows * tap_rows(plan));
+      // Of each image row, and of each tile with copies or pointers.
+      space.rows = floats_of<ConvTapRow>(rows * tap_rows(plan) + tiles * taps);
       space.tiles = floats_of<Tile>(tiles);
-      if (copies) {
-        space.padded = floats_of<float>(tiles * padded_floats(plan));
-        space.rows += floats_of<ConvTapRow>(tiles * tap_rows(plan));
-      }
     }
     return space;
   }
@@ -158,15 +123,16 @@ class ImageTiles {
   static bool joins_taps(const ConvPlan& plan, const ConvWalk& walk) {
     return plan.config.depth == 0 && walk.w.tap_step == 1 && plan.groups == 1;
   }
+  static std::int64_t rows_of_block(const ConvPlan& plan, const ConvWalk& walk) {
+    return std::max<std::int64_t>(1, plan.config.pixels / walk.w.count);
+  }
   static bool copies_padded(const ConvPlan& plan, const ConvWalk& walk) {
     return joins_taps(plan, walk) && plan.source.group <= kShortDepth;
   }
-  /// Inputs of a tile, with the padding.
-  static std::int64_t padded_floats(const ConvPlan& plan) {
-    std::int64_t columns = 0;
-    for (const ConvWalk& walk : plan.walks)
-      columns = std::max(columns, (plan.config.mr - 1) * walk.w.step + walk.w.taps);
-    return tap_rows(plan) * columns * plan.source.channels;
+  /// Inputs of the tiles of a block, with the padding.
+  static std::int64_t padded_floats(const ConvPlan& plan, const ConvWalk& walk) {
+    const std::int64_t tiles = rows_of_block(plan, walk) * ceil_div(walk.w.count, plan.config.mr);
+    return tiles * walk.d.taps * walk.h.taps * met_columns(walk.w, plan.config.mr) * plan.source.channels;
   }
 
   void run_block(const Units& pixels) {
@@ -188,23 +154,40 @@ class ImageTiles {
     multiply(columns_);
   }
 
+  /// Where the next tile writes its pointers and its taps.
+  struct Free {
+    const float** pointers;
+    float** results;
+    ConvTapRow* rows;
+  };
+
   /// Kind igemm: a pointer per pixel and tap.
   void point_at_sources(const Units& pixels) {
-    const std::int64_t taps = walk_->taps();
-    const float** pointers = pointers_;
-    float** results = results_;
+    Free to{pointers_, results_, rows_};
     tile_count_ = 0;
     Pixel at = pixel_at(*walk_, pixels.begin);
-    for (std::int64_t p = pixels.begin; p < pixels.end; p += plan_.config.mr) {
-      const std::int64_t height = std::min<std::int64_t>(plan_.config.mr, pixels.end - p);
-      tiles_[tile_count_++] = {pointers, nullptr, results, nullptr, {nullptr, 1, 0, taps, 0},
-                               height,   1,       false};
-      for (std::int64_t i = 0; i < height; ++i, step_pixel(*walk_, at)) {
-        point_at(at, pointers + i, height);
-        *results++ = result_ + result_offset(plan_, *walk_, at);
-      }
-      pointers += taps * height;
+    for (std::int64_t p = pixels.begin; p < pixels.end; p += plan_.config.mr)
+      tiles_[tile_count_++] = pointer_tile(at, std::min<std::int64_t>(plan_.config.mr, pixels.end - p), to);
+  }
+
+  /// A tile of `height` pixels from `at` on, which moves behind them: a pointer per pixel and tap, for the
+  /// taps that at least one of the pixels meets.
+  Tile pointer_tile(Pixel& at, std::int64_t height, Free& to) {
+    const std::int64_t taps = walk_->taps();
+    Tile tile{to.pointers, nullptr, to.results, nullptr, {to.rows, 0, 0, 1, 0}, height, 1, false};
+    for (std::int64_t i = 0; i < height; ++i, step_pixel(*walk_, at)) {
+      point_at(at, to.pointers + i, height);
+      *to.results++ = result_ + result_offset(plan_, *walk_, at);
     }
+    for (std::int64_t tap = 0; tap < taps; ++tap) {
+      const float* const* const of_tap = tile.a_rows + tap * height;
+      if (std::all_of(of_tap, of_tap + height, [&](const float* from) { return from == zeros_; })) continue;
+      if (tile.taps.row_count != tap) std::copy_n(of_tap, height, to.pointers);
+      to.pointers += height;
+      *to.rows++ = {0, tap};
+      ++tile.taps.row_count;
+    }
+    return tile;
   }
 
   /// Writes the pointers of one pixel; those of its next tap are `distance` further.
@@ -228,62 +211,64 @@ class ImageTiles {
   /// Kind rows: tiles along image rows. A tile whose pixels meet all taps of a filter row needs no pointers.
   void lay_rows(const Units& pixels) {
     const ConvWalk& walk = *walk_;
-    const std::int64_t mr = plan_.config.mr, taps = walk.taps();
     const bool copies = copies_padded(plan_, walk);
-    ConvTapRow* rows = rows_;
+    Free to{pointers_, results_, rows_};
     float* padded = padded_;
-    const float** pointers = pointers_;
-    float** results = results_;
     tile_count_ = 0;
     for (std::int64_t p = pixels.begin; p < pixels.end; p += walk.w.count) {
       Pixel at = pixel_at(walk, p);
-      const ConvTapRow* const of_row = rows;
-      const std::int64_t row_count = met_rows(plan_, walk, at, rows);
-      rows += row_count;
+      const ConvTapRow* const of_row = to.rows;
+      const std::int64_t row_count = met_rows(plan_, walk, at, to.rows);
+      to.rows += row_count;
       const ConvTaps all{of_row, row_count, 0, joined_ ? 1 : walk.w.taps,
                          walk.w.tap_step * plan_.source.channels};
       while (at.w < walk.w.count) {
-        const std::int64_t height = std::min(mr, walk.w.count - at.w);
-        Tile& tile = tiles_[tile_count_++];
-        tile = {nullptr, source_ + source_offset(plan_, walk, at),
-                nullptr, result_ + result_offset(plan_, walk, at),
-                all,     height,
-                1,       joined_};
-        if (at.w >= inner_.begin && at.w + height <= inner_.end) {
-          tile.count = (inner_.end - at.w) / height;
-          at.w += tile.count * height;
+        const std::int64_t height = std::min<std::int64_t>(plan_.config.mr, walk.w.count - at.w);
+        if (at.w >= inner_.begin && at.w + height <= inner_.end && !walk.by_runs) {
+          const std::int64_t count = (inner_.end - at.w) / height;
+          tiles_[tile_count_++] = near_tile(at, all, height, count);
+          at.w += count * height;
+        } else if (walk.by_runs) {
+          lay_run(at, all);
         } else if (copies) {
-          tile.taps.rows = rows;
+          Tile& tile = tiles_[tile_count_++] = near_tile(at, all, height, 1);
+          tile.taps.rows = to.rows;
           const float* const from = tile.a;
           tile.a = padded;
           for (std::int64_t i = 0; i < row_count; ++i) {
-            *rows++ = {padded - tile.a, of_row[i].index};
-            padded = copy_padded(at.w, height, from + of_row[i].a, padded);
+            *to.rows++ = {padded - tile.a, of_row[i].index};
+            padded = copy_padded(walk.w, plan_.source.channels, at.w, height, from + of_row[i].a, padded);
           }
           at.w += height;
         } else {
-          tile = {pointers, nullptr, results, nullptr, {nullptr, 1, 0, taps, 0}, height, 1, false};
-          for (std::int64_t i = 0; i < height; ++i, ++at.w) {
-            point_at(at, pointers + i, height);
-            *results++ = result_ + result_offset(plan_, walk, at);
-          }
-          pointers += taps * height;
+          Pixel of_tile = at;
+          at.w += height;
+          tiles_[tile_count_++] = pointer_tile(of_tile, height, to);
         }
       }
     }
   }
 
-  /// Copies what the pixels from `w` meet of one source row, zeros for the padding; returns the copy's end.
-  float* copy_padded(std::int64_t w, std::int64_t pixels, const float* from, float* to) const {
-    const AxisWalk& along = walk_->w;
-    const std::int64_t first = along.at(w, 0), channels = plan_.source.channels;
-    const std::int64_t columns = (pixels - 1) * along.step + along.taps;
-    const std::int64_t begin = std::clamp<std::int64_t>(-first, 0, columns);
-    const std::int64_t end = std::clamp<std::int64_t>(along.source - first, begin, columns);
-    std::fill_n(to, begin * channels, 0.0F);
-    std::copy_n(from + begin * channels, (end - begin) * channels, to + begin * channels);
-    std::fill_n(to + end * channels, (columns - end) * channels, 0.0F);
-    return to + columns * channels;
+  /// `count` tiles of pixels at a constant distance.
+  Tile near_tile(const Pixel& at, const ConvTaps& taps, std::int64_t height, std::int64_t count) const {
+    return {nullptr, source_ + source_offset(plan_, *walk_, at),
+            nullptr, result_ + result_offset(plan_, *walk_, at),
+            taps,    height,
+            count,   joined_};
+  }
+
+  /// Tiles of about equal sizes for the pixels from `at` on that meet the same taps.
+  void lay_run(Pixel& at, ConvTaps taps) {
+    const AxisWalk& w = walk_->w;
+    const Units met = w.met_taps(at.w);
+    const std::int64_t end = w.run_end(at.w), pixels = end - at.w;
+    const std::int64_t tiles = ceil_div(pixels, plan_.config.mr), larger = pixels % tiles;
+    taps.first = met.begin;
+    taps.count = met.end - met.begin;
+    if (larger > 0) tiles_[tile_count_++] = near_tile(at, taps, pixels / tiles + 1, larger);
+    at.w += larger * (pixels / tiles + 1);
+    tiles_[tile_count_++] = near_tile(at, taps, pixels / tiles, tiles - larger);
+    at.w = end;
   }
 
   /// Kind patch: copies the inputs of every pixel, tap after tap.
@@ -297,7 +282,7 @@ class ImageTiles {
       const std::int64_t height = std::min<std::int64_t>(plan_.config.mr, pixels.end - p);
       const std::int64_t first = p - pixels.begin;
       tiles_[tile_count_++] = {
-          pointers_ + first, nullptr, results_ + first, nullptr, {nullptr, 1, 0, 1, 0}, height, 1, false};
+          pointers_ + first, nullptr, results_ + first, nullptr, {&kFirstTap, 1, 0, 1, 0}, height, 1, false};
       for (std::int64_t i = first; i < first + height; ++i, step_pixel(walk, at)) {
         pointers_[i] = patch_ + i * width;
         results_[i] = result_ + result_offset(plan_, walk, at);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 
 #include "backend/cpu/plan.h"
 
@@ -11,68 +10,6 @@ namespace kscout::cpu {
 namespace {
 
 constexpr std::int64_t kConvLine = 16;  ///< floats per cache line
-
-struct ConvAxis {
-  std::int64_t in, out, filter, stride, dilation, pad;
-};
-
-/// Output i and tap t meet input i * stride + t * dilation - pad.
-AxisWalk forward_walk(const ConvAxis& a) {
-  return {.first = 0,
-          .stride = 1,
-          .count = a.out,
-          .step = a.stride,
-          .offset = -a.pad,
-          .tap_step = a.dilation,
-          .source = a.in,
-          .taps = a.filter,
-          .tap_first = 0,
-          .tap_stride = 1};
-}
-
-/// Input x and tap t meet output (x + pad - t * dilation) / stride, where that is whole. The inputs whose
-/// positions agree modulo the stride meet the same taps, every (stride / gcd(stride, dilation))-th one. The
-/// walk's taps run from the filter's last one to its first, so that their outputs follow each other in
-/// memory.
-std::vector<AxisWalk> backward_walks(const ConvAxis& a) {
-  std::vector<AxisWalk> walks;
-  const std::int64_t between = a.stride / std::gcd(a.stride, a.dilation);
-  for (std::int64_t first = 0; first < std::min(a.stride, a.in); ++first) {
-    std::int64_t tap = 0;
-    while (tap < a.filter && (first + a.pad - tap * a.dilation) % a.stride != 0) ++tap;
-    const std::int64_t taps = tap < a.filter ? ceil_div(a.filter - tap, between) : 0;
-    const std::int64_t last = tap + (taps - 1) * between;
-    walks.push_back({.first = first,
-                     .stride = a.stride,
-                     .count = ceil_div(a.in - first, a.stride),
-                     .step = 1,
-                     .offset = taps > 0 ? (first + a.pad - last * a.dilation) / a.stride : 0,
-                     .tap_step = between * a.dilation / a.stride,
-                     .source = a.out,
-                     .taps = taps,
-                     .tap_first = last,
-                     .tap_stride = -between});
-  }
-  return walks;
-}
-
-std::vector<ConvWalk> walks_of(const ConvProblem& p) {
-  const ConvOutput o = output_sizes(p);
-  const ConvAxis axes[3] = {{p.d, o.d, p.z, p.stride_d, p.dilation_d, p.left_pad_d},
-                            {p.h, o.h, p.y, p.stride_h, p.dilation_h, p.left_pad_h},
-                            {p.w, o.w, p.x, p.stride_w, p.dilation_w, p.left_pad_w}};
-  std::vector<AxisWalk> along[3];
-  for (std::size_t i = 0; i < 3; ++i) {
-    along[i] = p.op == Op::conv_bwd_data ? backward_walks(axes[i]) : std::vector{forward_walk(axes[i])};
-  }
-  std::vector<ConvWalk> walks;
-  for (const AxisWalk& d : along[0]) {
-    for (const AxisWalk& h : along[1]) {
-      for (const AxisWalk& w : along[2]) walks.push_back({d, h, w, 0});
-    }
-  }
-  return walks;
-}
 
 /// Per lane, the input channel that it uses for its group's first channel.
 std::vector<std::int32_t> lane_table_of(std::int64_t lanes, std::int64_t result, std::int64_t source) {
@@ -88,29 +25,6 @@ std::int64_t packed_taps(const ConvPlan& plan, const ConvWalk& walk) {
 }
 
 }  // namespace
-
-Units AxisWalk::met_taps(std::int64_t i) const noexcept {
-  std::int64_t begin = 0, end = taps;
-  while (begin < end && !meets(i, begin)) ++begin;
-  while (end > begin && !meets(i, end - 1)) --end;
-  return {begin, end};
-}
-
-Units AxisWalk::meet_all_taps() const noexcept {
-  Units all{0, count};
-  for (std::int64_t tap = 0; tap < taps; ++tap) {
-    const Units met = positions(tap);
-    all = {std::max(all.begin, met.begin), std::min(all.end, met.end)};
-  }
-  return {std::min(all.begin, count), std::max(std::min(all.begin, count), all.end)};
-}
-
-Units AxisWalk::positions(std::int64_t tap) const noexcept {
-  const std::int64_t from = offset + tap * tap_step;
-  const std::int64_t begin = from < 0 ? ceil_div(-from, step) : 0;
-  const std::int64_t end = source > from ? ceil_div(source - from, step) : 0;
-  return {std::min(begin, count), std::clamp(end, std::min(begin, count), count)};
-}
 
 std::int64_t packed_width(const ConvPlan& plan) noexcept {
   const std::int64_t nr = plan.config.nr, width = plan.result.group;
@@ -136,10 +50,12 @@ ConvPlan make_conv_plan(const ConvProblem& p, const NativeConvConfig& config) {
   plan.k_group = p.k / p.g;
   plan.source = p.op == Op::conv_bwd_data ? out : in;
   plan.result = p.op == Op::conv_bwd_data ? in : out;
+  plan.walks = walks_of(p);
+  plan.merged = 1;
+  if (!weight && !lanes && !winograd) merge_pixels(plan);
   // A block of more pixels than the problem has would only ask for memory.
   plan.config.pixels = static_cast<std::int32_t>(std::min<std::int64_t>(
       config.pixels, round_up(p.n * plan.result.d * plan.result.h * plan.result.w, config.mr)));
-  plan.walks = walks_of(p);
   if (lanes && (plan.source.group != 1 || plan.result.group != 1))
     plan.lane_of = lane_table_of(plan.kernels->lanes, plan.result.group, plan.source.group);
   if (!weight) {
@@ -150,6 +66,8 @@ ConvPlan make_conv_plan(const ConvProblem& p, const NativeConvConfig& config) {
       plan.packed_floats += packed_taps(plan, walk) * plan.source.group * width;
     }
     plan.packed_floats = round_up(plan.packed_floats, kConvLine);
+    for (ConvWalk& walk : plan.walks)
+      walk.by_runs = config.kind == NativeConvKind::rows && tiles_by_runs(plan, walk.w);
   }
   plan.part_floats = round_up(weight  ? (lanes ? weight_lanes_workspace(plan) : weight_tiles_workspace(plan))
                               : lanes ? image_lanes_workspace(plan)
@@ -254,6 +172,27 @@ void pack_panel(const ConvPlan& plan, const ConvWalk& walk, const float* wei, st
   });
 }
 
+/// The same for merged pixels.
+void pack_merged_panel(const ConvPlan& plan, const ConvWalk& walk, const float* wei, std::int64_t first,
+                       float* to) {
+  const std::int64_t width = std::min<std::int64_t>(plan.config.nr, plan.result.group - first);
+  const std::int64_t stored = round_up(width, plan.kernels->lanes);
+  const std::int64_t channels = plan.result.group / plan.merged;
+  ConvWalk rows = walk;
+  rows.w.taps = 1;
+  for_taps(plan, rows, [&](std::int64_t, std::int64_t row) {
+    for (std::int64_t tap = 0; tap < walk.w.taps; ++tap, to += plan.source.group * stored) {
+      std::fill_n(to, plan.source.group * stored, 0.0F);
+      for (std::int64_t i = 0; i < width; ++i) {
+        const std::int64_t own = unmerged_tap(plan, walk, tap, (first + i) / channels);
+        if (own < 0) continue;
+        for (std::int64_t s = 0; s < plan.source.group; ++s)
+          to[s * stored + i] = *filter_element(plan, wei, 0, (first + i) % channels, row + own, s);
+      }
+    }
+  });
+}
+
 /// One vector of result channels: [tap][source channel][lane].
 void pack_vector(const ConvPlan& plan, const ConvWalk& walk, const float* wei, std::int64_t vector,
                  float* to) {
@@ -304,6 +243,8 @@ void pack_filter(const ConvPlan& plan, const float* wei, float* packed, int part
         float* const to = packed + walk.packed + (group * packed_width(plan) + first) * column;
         if (plan.config.kind == NativeConvKind::wino) {
           pack_winograd_panel(plan, wei, group, first, to);
+        } else if (plan.merged > 1) {
+          pack_merged_panel(plan, walk, wei, first, to);
         } else {
           pack_panel(plan, walk, wei, group, first, to);
         }
@@ -370,6 +311,17 @@ void copy_row_patches(const ConvPlan& plan, const ConvWalk& walk, const Pixel& a
 }
 
 }  // namespace
+
+float* copy_padded(const AxisWalk& w, std::int64_t channels, std::int64_t first, std::int64_t pixels,
+                   const float* from, float* to) noexcept {
+  const std::int64_t at = w.at(first, 0), columns = met_columns(w, pixels);
+  const std::int64_t begin = std::clamp<std::int64_t>(-at, 0, columns);
+  const std::int64_t end = std::clamp<std::int64_t>(w.source - at, begin, columns);
+  std::fill_n(to, begin * channels, 0.0F);
+  if (begin < end) std::copy_n(from + begin * channels, (end - begin) * channels, to + begin * channels);
+  std::fill_n(to + end * channels, (columns - end) * channels, 0.0F);
+  return to + columns * channels;
+}
 
 void copy_patches(const ConvPlan& plan, const ConvWalk& walk, const Units& pixels, const float* source,
                   std::int64_t group, float* to) noexcept {

@@ -54,12 +54,15 @@ struct AxisWalk {
   Units meet_all_taps() const noexcept;
   /// The positions that meet this tap.
   Units positions(std::int64_t tap) const noexcept;
+  /// The first position behind i that does not meet the same taps.
+  std::int64_t run_end(std::int64_t i) const noexcept;
 };
 
 /// A set of result pixels that meet the same taps. Walk pixel p counts (image, d, h, w), w fastest.
 struct ConvWalk {
   AxisWalk d, h, w;
   std::int64_t packed;  ///< offset of the walk's packed filter
+  bool by_runs;         ///< kind rows: register tiles end where the met taps of an image row change
 
   std::int64_t taps() const noexcept { return d.taps * h.taps * w.taps; }
   std::int64_t rows(std::int64_t images) const noexcept { return images * d.count * h.count; }
@@ -104,6 +107,8 @@ struct ConvPlan {
 
   std::int64_t filter_row() const noexcept { return taps * c_group; }  ///< elements of an output channel
   ConvImageSize source, result;       ///< conv_bwd_weight: input and output image
+  std::int64_t merged;                ///< neighbouring pixels of the result that count as one; merge_pixels
+  std::vector<AxisWalk> unmerged;     ///< walks along w of single pixels, by position modulo their stride
   std::vector<ConvWalk> walks;        ///< conv_bwd_weight: one
   std::vector<std::int32_t> lane_of;  ///< kind lanes; empty where lane i uses input i
   // In floats.
@@ -120,6 +125,28 @@ void run_conv_part(const ConvPlan& plan, const GemmBuffers& buffers, const float
 void sum_conv_parts(const ConvPlan& plan, const GemmBuffers& buffers, const float* workspace,
                     int part) noexcept;
 
+// Walks (conv_walk.cpp).
+/// One walk per class of result pixels that meet the same taps; along w fastest.
+std::vector<ConvWalk> walks_of(const ConvProblem& problem);
+/// Register tiles of a result with few channels use few lanes of a vector: neighbouring pixels of an image
+/// row then count as one pixel with the channels of all, which meets the source pixels that any of them
+/// meets. The packed filter has zeros where one of them meets less.
+void merge_pixels(ConvPlan& plan);
+/// Position in the filter row of what single pixel `pixel` of a merged one multiplies with tap `tap` of the
+/// walk; -1: nothing.
+std::int64_t unmerged_tap(const ConvPlan& plan, const ConvWalk& walk, std::int64_t tap,
+                          std::int64_t pixel) noexcept;
+/// Whether register tiles of kind rows should end where the met taps of an image row change.
+bool tiles_by_runs(const ConvPlan& plan, const AxisWalk& w) noexcept;
+/// Elements from the image's start to a pixel of the result.
+std::int64_t result_offset(const ConvPlan& plan, const ConvWalk& walk, const Pixel& at) noexcept;
+/// Elements to the source that a pixel and tap (0, 0, 0) would meet; it may lie in the padding.
+std::int64_t source_offset(const ConvPlan& plan, const ConvWalk& walk, const Pixel& at) noexcept;
+/// The filter rows that a pixel's row meets, as offsets from source_offset. Returns their number.
+std::int64_t met_rows(const ConvPlan& plan, const ConvWalk& walk, const Pixel& at, ConvTapRow* rows) noexcept;
+/// The most filter rows that a walk has.
+std::int64_t tap_rows(const ConvPlan& plan) noexcept;
+
 // Kinds of conv_fwd and conv_bwd_data (conv_image.cpp, conv_winograd.cpp), and of conv_bwd_weight
 // (conv_weight.cpp).
 void run_image_tiles(const ConvPlan& plan, const GemmBuffers& buffers, const float* packed, float* workspace,
@@ -133,9 +160,23 @@ void run_weight_tiles(const ConvPlan& plan, const GemmBuffers& buffers, float* s
 void run_weight_lanes(const ConvPlan& plan, const GemmBuffers& buffers, float* sums, float* workspace,
                       int part) noexcept;
 
+/// Whether kinds rows and patch of conv_bwd_weight have their vectors along the output channels: with few
+/// input channels, that multiplies less.
+bool sums_by_columns(const ConvPlan& plan) noexcept;
+
 /// Kind patch: copies the inputs of every pixel, tap after tap; zeros for taps in the padding.
 void copy_patches(const ConvPlan& plan, const ConvWalk& walk, const Units& pixels, const float* source,
                   std::int64_t group, float* to) noexcept;
+
+/// Source pixels that `pixels` neighbours of an image row meet, with the padding.
+inline std::int64_t met_columns(const AxisWalk& w, std::int64_t pixels) noexcept {
+  return pixels > 0 ? (pixels - 1) * w.step + w.taps : 0;
+}
+/// Copies what `pixels` pixels of an image row from position `first` on meet of one source row, zeros for the
+/// padding, for neighbouring taps. `from` is what the first pixel and tap 0 meet; it may lie in the padding.
+/// Returns the copy's end.
+float* copy_padded(const AxisWalk& w, std::int64_t channels, std::int64_t first, std::int64_t pixels,
+                   const float* from, float* to) noexcept;
 
 /// Floats that hold `count` values of another type, in whole cache lines.
 template <class T>

@@ -91,8 +91,8 @@ class WeightTiles {
       for (std::int64_t row = rows.begin; row < rows.end && met.begin < met.end; ++row) {
         const MetPixels pixels = meet(plan_, row, z, y, x);
         if (!pixels.exists) continue;
-        *to++ = {(row * w.count + met.begin) * plan_.result.channels,
-                 (pixels.input + met.begin * w.step) * plan_.source.channels, met.end - met.begin};
+        *to++ = {output_ + (row * w.count + met.begin) * plan_.result.channels,
+                 input_ + (pixels.input + met.begin * w.step) * plan_.source.channels, met.end - met.begin};
       }
       counts[tap] = to - (segments_ + tap * per_tap);
     });
@@ -103,7 +103,7 @@ class WeightTiles {
         args.segments = segments_ + tap * per_tap;
         args.segment_count = counts[tap];
         if (accumulate && args.segment_count == 0) continue;
-        multiply(args, u, input_, plan_.source.group, plan_.c_group, tap * plan_.c_group, accumulate);
+        multiply(args, u, plan_.source.group, plan_.c_group, tap * plan_.c_group, accumulate);
       }
     }
   }
@@ -111,7 +111,8 @@ class WeightTiles {
   void run_patches(const Units& rows, const Units& channels, bool accumulate) {
     const AxisWalk& w = plan_.walks.front().w;
     const std::int64_t tiles = ceil_div(plan_.k_group, plan_.config.mr);
-    segments_[0] = {rows.begin * w.count * plan_.result.channels, 0, (rows.end - rows.begin) * w.count};
+    segments_[0] = {output_ + rows.begin * w.count * plan_.result.channels, patch_,
+                    (rows.end - rows.begin) * w.count};
     ConvWeightArgs args{};
     args.segments = segments_;
     args.segment_count = 1;
@@ -123,17 +124,17 @@ class WeightTiles {
         copy_patches(plan_, plan_.walks.front(), {rows.begin * w.count, rows.end * w.count}, input_, copied,
                      patch_);
       }
-      multiply(args, u, patch_, 0, plan_.filter_row(), 0, accumulate);
+      multiply(args, u, 0, plan_.filter_row(), 0, accumulate);
     }
   }
 
   /// One tile of output channels (u) times all columns of B, to the columns of C from `to`.
-  void multiply(ConvWeightArgs& args, std::int64_t u, const float* b, std::int64_t b_group,
-                std::int64_t columns, std::int64_t to, bool accumulate) {
+  void multiply(ConvWeightArgs& args, std::int64_t u, std::int64_t b_group, std::int64_t columns,
+                std::int64_t to, bool accumulate) {
     const std::int64_t tiles = ceil_div(plan_.k_group, plan_.config.mr), lanes = plan_.kernels->lanes;
     const std::int64_t group = u / tiles, first = u % tiles * plan_.config.mr;
     const std::int64_t height = std::min<std::int64_t>(plan_.config.mr, plan_.k_group - first);
-    args.a = output_ + group * plan_.k_group + first;
+    args.a_first = group * plan_.k_group + first;
     args.a_step = plan_.result.channels;
     args.ldc = plan_.filter_row();
     args.accumulate = accumulate;
@@ -141,7 +142,7 @@ class WeightTiles {
     for (std::int64_t column = 0; column < columns; column += plan_.config.nr) {
       const std::int64_t width = std::min<std::int64_t>(plan_.config.nr, columns - column);
       const std::int64_t vectors = ceil_div(width, lanes), last = width - (vectors - 1) * lanes;
-      args.b = b + group * b_group + column;
+      args.b_first = group * b_group + column;
       args.c = c + column;
       args.last = static_cast<std::int32_t>(last);
       plan_.kernels->weight[last < lanes][height][vectors](args);
@@ -154,6 +155,137 @@ class WeightTiles {
   float* sums_;
   ConvSegment* segments_;
   float* patch_;
+};
+
+/// Kinds rows and patch with few input channels: register tiles of the inputs of a filter row x output
+/// channels. The vectors lie along the output channels, so the inputs are read where they are; only those
+/// beside the padding are copied. The sums are transposed when they are complete.
+class WeightColumns {
+ public:
+  WeightColumns(const ConvPlan& plan, const GemmBuffers& buffers, float* result, float* workspace)
+      : plan_(plan),
+        walk_(plan.walks.front()),
+        inner_(walk_.w.meet_all_taps()),
+        output_(static_cast<const float*>(buffers.a)),
+        input_(static_cast<const float*>(buffers.b)),
+        result_(result),
+        segments_(reinterpret_cast<ConvSegment*>(workspace)),
+        counts_(reinterpret_cast<std::int64_t*>(workspace + segment_floats(plan))),
+        padded_(workspace + segment_floats(plan) + floats_of<std::int64_t>(filter_rows(plan))),
+        sums_(padded_ + padded_floats(plan)) {}
+
+  static std::int64_t workspace(const ConvPlan& plan) {
+    return segment_floats(plan) + floats_of<std::int64_t>(filter_rows(plan)) + padded_floats(plan) +
+           plan.filter_row() * plan.k_group;
+  }
+
+  void run(int part) {
+    const Units panels = share_of(ceil_div(plan_.k_group, plan_.config.nr), plan_.config.threads_k,
+                                  part % plan_.config.threads_k);
+    const Units rows =
+        share_of(walk_.rows(plan_.images), plan_.config.threads_p, part / plan_.config.threads_k);
+    bool first = true;  // an empty share of rows still writes its zeros
+    for (std::int64_t row = rows.begin; row < rows.end || first; row += rows_of_block(plan_)) {
+      lay_segments({row, std::min(row + rows_of_block(plan_), rows.end)});
+      for (std::int64_t panel = panels.begin; panel < panels.end; ++panel) add(panel, !first);
+      first = false;
+    }
+    store({panels.begin * plan_.config.nr, std::min(panels.end * plan_.config.nr, plan_.k_group)});
+  }
+
+ private:
+  static constexpr std::int64_t kOfRow = 3;  ///< segments: beside the padding, between, and beside it
+
+  static std::int64_t filter_rows(const ConvPlan& plan) {
+    return plan.walks.front().d.taps * plan.walks.front().h.taps;
+  }
+  static std::int64_t segment_floats(const ConvPlan& plan) {
+    return floats_of<ConvSegment>(filter_rows(plan) * rows_of_block(plan) * kOfRow);
+  }
+  static std::int64_t padded_floats(const ConvPlan& plan) {
+    const AxisWalk& w = plan.walks.front().w;
+    const Units inner = w.meet_all_taps();
+    const std::int64_t columns = met_columns(w, inner.begin) + met_columns(w, w.count - inner.end);
+    return floats_of<float>(filter_rows(plan) * rows_of_block(plan) * columns * plan.source.channels);
+  }
+
+  /// Lists per filter row the pixels of the output rows that meet it.
+  void lay_segments(const Units& rows) {
+    const std::int64_t of_filter_row = rows_of_block(plan_) * kOfRow;
+    float* padded = padded_;
+    for (std::int64_t i = 0; i < filter_rows(plan_); ++i) {
+      ConvSegment* const first = segments_ + i * of_filter_row;
+      ConvSegment* to = first;
+      for (std::int64_t row = rows.begin; row < rows.end; ++row) {
+        const MetPixels at = meet(plan_, row, i / walk_.h.taps, i % walk_.h.taps, 0);
+        if (!at.exists) continue;
+        const auto add_segment = [&](const Units& pixels, bool inside) {
+          if (pixels.begin >= pixels.end) return;
+          const std::int64_t count = pixels.end - pixels.begin;
+          const float* from = input_ + (at.input + pixels.begin * walk_.w.step) * plan_.source.channels;
+          if (!inside) {
+            float* const copy = padded;
+            padded = copy_padded(walk_.w, plan_.source.channels, pixels.begin, count, from, copy);
+            from = copy;
+          }
+          *to++ = {from, output_ + (row * walk_.w.count + pixels.begin) * plan_.result.channels, count};
+        };
+        add_segment({0, inner_.begin}, false);
+        add_segment(inner_, true);
+        add_segment({inner_.end, walk_.w.count}, false);
+      }
+      counts_[i] = to - first;
+    }
+  }
+
+  /// Adds the block to the sums of one panel of output channels.
+  void add(std::int64_t panel, bool accumulate) {
+    const std::int64_t lanes = plan_.kernels->lanes, of_filter_row = walk_.w.taps * plan_.c_group;
+    const std::int64_t channel = panel * plan_.config.nr, tiles = ceil_div(of_filter_row, plan_.config.mr);
+    const std::int64_t width = std::min<std::int64_t>(plan_.config.nr, plan_.k_group - channel);
+    const std::int64_t vectors = ceil_div(width, lanes), last = width - (vectors - 1) * lanes;
+    ConvWeightArgs args{};
+    args.a_step = walk_.w.step * plan_.source.channels;
+    args.b_first = channel;
+    args.b_step = plan_.result.channels;
+    args.ldc = plan_.k_group;
+    args.accumulate = accumulate;
+    args.last = static_cast<std::int32_t>(last);
+    for (std::int64_t i = 0; i < filter_rows(plan_); ++i) {
+      args.segments = segments_ + i * rows_of_block(plan_) * kOfRow;
+      args.segment_count = counts_[i];
+      if (accumulate && args.segment_count == 0) continue;
+      for (std::int64_t tile = 0; tile < tiles; ++tile) {
+        const Units inputs = share_of(of_filter_row, tiles, tile);
+        args.a_first = inputs.begin;
+        args.c = sums_ + (i * of_filter_row + inputs.begin) * plan_.k_group + channel;
+        plan_.kernels->weight[last < lanes][inputs.end - inputs.begin][vectors](args);
+      }
+    }
+  }
+
+  /// Transposes the sums of some output channels.
+  void store(const Units& channels) {
+    constexpr std::int64_t kLine = 16;  // floats of a cache line, read at once
+    for (std::int64_t line = channels.begin; line < channels.end; line += kLine) {
+      const std::int64_t end = std::min(line + kLine, channels.end);
+      for (std::int64_t i = 0; i < plan_.filter_row(); ++i) {
+        const float* const from = sums_ + i * plan_.k_group;
+        for (std::int64_t k = line; k < end; ++k) result_[k * plan_.filter_row() + i] = from[k];
+      }
+    }
+  }
+
+  const ConvPlan& plan_;
+  const ConvWalk& walk_;
+  Units inner_;  ///< pixels of an image row that meet all taps of a filter row
+  const float* output_;
+  const float* input_;
+  float* result_;
+  ConvSegment* segments_;  ///< [filter row][output row][kOfRow]
+  std::int64_t* counts_;
+  float* padded_;
+  float* sums_;  ///< [filter row][tap][input channel][output channel]
 };
 
 /// Vectors of output channels across groups; sums for several taps at once.
@@ -332,14 +464,25 @@ class WeightLanes {
 
 }  // namespace
 
+bool sums_by_columns(const ConvPlan& plan) noexcept {
+  const std::int64_t lanes = plan.kernels->lanes;
+  return plan.groups == 1 && plan.walks.front().w.tap_step == 1 && plan.c_group < lanes &&
+         ceil_div(plan.k_group, lanes) * plan.c_group <= plan.k_group;
+}
+
 std::int64_t weight_tiles_workspace(const ConvPlan& plan) noexcept {
+  if (sums_by_columns(plan)) return WeightColumns::workspace(plan);
   return WeightTiles::segment_floats(plan) + WeightTiles::patch_floats(plan);
 }
 std::int64_t weight_lanes_workspace(const ConvPlan& plan) noexcept { return WeightLanes::workspace(plan); }
 
 void run_weight_tiles(const ConvPlan& plan, const GemmBuffers& buffers, float* sums, float* workspace,
                       int part) noexcept {
-  WeightTiles(plan, buffers, sums, workspace).run(part);
+  if (sums_by_columns(plan)) {
+    WeightColumns(plan, buffers, sums, workspace).run(part);
+  } else {
+    WeightTiles(plan, buffers, sums, workspace).run(part);
+  }
 }
 void run_weight_lanes(const ConvPlan& plan, const GemmBuffers& buffers, float* sums, float* workspace,
                       int part) noexcept {

@@ -27,8 +27,10 @@ enum class NativeConvKind : std::int32_t {
   igemm,  ///< register tiles of pixels x channels; a table of pointers says where each pixel's inputs are
           ///< (M. Dukhan, "The Indirect Convolution Algorithm", arXiv:1907.02129)
   rows,  ///< the same along an image row: pixels at a constant distance, no pointers; filter positions in the
-         ///< padding are skipped. conv_bwd_weight: sums over the pixels of image rows in register tiles
-  patch,  ///< the inputs of a block of pixels are copied side by side (im2row), then multiplied
+         ///< padding are skipped. conv_bwd_weight: sums over the pixels of image rows in register tiles,
+         ///< of few input channels with vectors along the output channels
+  patch,  ///< the inputs of a block of pixels are copied side by side (im2row), then multiplied;
+          ///< conv_bwd_weight of few input channels: as rows
   lanes,  ///< vectors across groups, for few channels per group and for depthwise filters
   wino,   ///< 3x3 filters: 2x2 pixels by 16 multiplications per channel instead of 36, F(2x2, 3x3)
           ///< (A. Lavin, S. Gray, "Fast Algorithms for Convolutional Neural Networks", arXiv:1509.09308)

@@ -46,10 +46,10 @@ HWY_INLINE void conv_one_tile(const ConvTileArgs& args, std::int64_t first) {
   };
   const ConvTaps& taps = args.taps;
   if constexpr (Pointers) {
-    for (std::int64_t t = 0; t < taps.count; ++t) {
+    for (std::int64_t t = 0; t < taps.row_count; ++t) {
       const float* a[Rows];
       KSCOUT_FULL_UNROLL for (int i = 0; i < Rows; ++i) a[i] = args.a_rows[t * Rows + i] + args.shift;
-      multiply(a, args.b + t * args.b_tap);
+      multiply(a, args.b + taps.rows[t].index * args.b_tap);
     }
   } else {
     for (std::int64_t r = 0; r < taps.row_count; ++r) {
@@ -94,8 +94,8 @@ void conv_weight(const ConvWeightArgs& args) {
   }
   for (std::int64_t s = 0; s < args.segment_count; ++s) {
     const ConvSegment& segment = args.segments[s];
-    const float* HWY_RESTRICT a = args.a + segment.a;
-    const float* HWY_RESTRICT b = args.b + segment.b;
+    const float* HWY_RESTRICT a = segment.a + args.a_first;
+    const float* HWY_RESTRICT b = segment.b + args.b_first;
     KSCOUT_UNROLL_4 for (std::int64_t p = 0; p < segment.count; ++p) {
       if constexpr (Rows < Vectors) {
         V of_a[Rows];

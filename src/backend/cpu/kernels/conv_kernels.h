@@ -36,7 +36,7 @@ struct ConvTileArgs {
       a_rows;            ///< inputs: pointers[tap * rows of the tile + row]; null: at a constant distance
   const float* a;        ///< first pixel's input
   std::int64_t a_step;   ///< elements between pixels
-  ConvTaps taps;         ///< with a table: `count` taps in packed order, and one row
+  ConvTaps taps;         ///< with a table: each of the rows is one tap, of which only `index` is read
   std::int64_t shift;    ///< first channel of the input
   std::int64_t depth;    ///< channels that are summed per tap
   const float* b;        ///< packed filter, first channel
@@ -51,20 +51,19 @@ struct ConvTileArgs {
   std::int32_t last;     ///< valid lanes of the last vector, 1 to lanes
 };
 
-/// Pixels of an image row: offsets of the first pixel in both images.
+/// Pixels of an image row: the first pixel in both images.
 struct ConvSegment {
-  std::int64_t a, b, count;
+  const float *a, *b;
+  std::int64_t count;
 };
 
-/// C(rows x vectors) += sum over the pixels p of all segments: a[a + p * a_step + row] * b[b + p * b_step +
-/// column].
+/// C(rows x vectors) += sum over the pixels p of all segments: segment.a[p * a_step + a_first + row] *
+/// segment.b[p * b_step + b_first + column].
 struct ConvWeightArgs {
   const ConvSegment* segments;
   std::int64_t segment_count;
-  const float* a;
-  std::int64_t a_step;
-  const float* b;
-  std::int64_t b_step;
+  std::int64_t a_first, a_step;
+  std::int64_t b_first, b_step;
   float* c;
   std::int64_t ldc;
   bool accumulate;
