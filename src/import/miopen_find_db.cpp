@@ -6,6 +6,7 @@
 // with FILTER, PADS, STRIDES and DILATIONS as one number per spatial axis joined by x. Three layouts are
 // those of input, filter and output. One layout of a 3-D line may be NCDHW or NCHW.
 #include <array>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -76,18 +77,23 @@ Layout layout_of(std::string_view word, bool three) {
   refuse(fmt::format("layout '{}' has no name here", word));
 }
 
-/// The problem of a line's part before '='.
-ConvProblem problem_of_key(std::string_view key) {
+/// Channels and sizes of an image.
+struct Image {
+  std::int64_t channels;
+  std::array<std::int64_t, 3> size;  ///< d, h, w
+};
+
+/// The problem of a line's part before '='; nothing when the request is for others.
+std::optional<ConvProblem> problem_of_key(std::string_view key, const ImportRequest& request) {
   const auto parts = split(key, '-');
   // The filter is the first part with an x: after C, H, W, or C, D, H, W.
   const bool three = parts.size() > 4 && parts[3].find('x') == std::string_view::npos;
   const std::size_t axes = three ? 3 : 2, plain = 10 + 2 * axes + 1;
   if (parts.size() != plain && parts.size() != plain + 2)
     refuse(fmt::format("{} parts between '-'; a convolution has {} or {}", parts.size(), plain, plain + 2));
-  std::size_t at = 0;
-  const auto next = [&] { return parts[at++]; };
   const std::string_view last = parts.back();
   const std::size_t groups = last.find("_g");
+  const Op op = entry_of(kDirections, "direction", last.substr(0, groups)).op;
   const DType dtype = entry_of(kTypes, "type", parts[parts.size() - 2]).dtype;
   const std::size_t layouts = parts.size() - plain == 2 ? 3 : 1, first_layout = parts.size() - 2 - layouts;
   for (std::size_t i = 1; i < layouts; ++i) {
@@ -95,23 +101,30 @@ ConvProblem problem_of_key(std::string_view key) {
       refuse(fmt::format("layouts {}, {} and {} differ", parts[first_layout], parts[first_layout + 1],
                          parts[first_layout + 2]));
   }
-  ConvProblem p = make_conv(entry_of(kDirections, "direction", last.substr(0, groups)).op, dtype,
-                            layout_of(parts[first_layout], three));
-  if (groups != std::string_view::npos) p.g = whole("groups", last.substr(groups + 2));
-  p.c = whole("channels", next());
-  if (three) p.d = whole("depth", next());
-  p.h = whole("height", next());
-  p.w = whole("width", next());
+  ConvProblem p = make_conv(op, dtype, layout_of(parts[first_layout], three));
+  if (op != request.op || (request.only_dtype && dtype != *request.only_dtype) ||
+      (request.layout && p.layout != *request.layout))
+    return std::nullopt;
+
+  std::size_t at = 0;
+  const auto next = [&] { return parts[at++]; };
+  const auto image = [&] {
+    Image read{whole("channels", next()), {1, 1, 1}};
+    for (std::size_t i = 3 - axes; i < 3; ++i) read.size[i] = whole("size", next());
+    return read;
+  };
+  const Image first = image();
   const auto filter = per_axis("filter", next(), axes, 1);
-  p.k = whole("channels of the output", next());
-  const std::int64_t out_d = three ? whole("depth of the output", next()) : 1,
-                     out_h = whole("height of the output", next()),
-                     out_w = whole("width of the output", next());
+  const Image second = image();
   p.n = whole("images", next());
   const auto pads = per_axis("pads", next(), axes, 0), strides = per_axis("strides", next(), axes, 1),
              dilations = per_axis("dilations", next(), axes, 1);
   if (const std::string_view bias = next(); bias != "0")
     refuse(fmt::format("bias '{}'; only 0 is known", bias));
+  if (groups != std::string_view::npos) p.g = whole("groups", last.substr(groups + 2));
+  const Image &in = op == Op::conv_fwd ? first : second, &out = op == Op::conv_fwd ? second : first;
+  p.c = in.channels, p.k = out.channels;
+  p.d = in.size[0], p.h = in.size[1], p.w = in.size[2];
   p.z = filter[0], p.y = filter[1], p.x = filter[2];
   p.left_pad_d = p.right_pad_d = pads[0];
   p.left_pad_h = p.right_pad_h = pads[1];
@@ -123,10 +136,10 @@ ConvProblem problem_of_key(std::string_view key) {
   } catch (const Error& error) {
     refuse(error.what());
   }
-  const ConvOutput out = output_sizes(p);
-  if (out.d != out_d || out.h != out_h || out.w != out_w) {
-    refuse(fmt::format("an output of {}x{}x{} does not follow from the other sizes ({}x{}x{})", out_d, out_h,
-                       out_w, out.d, out.h, out.w));
+  const ConvOutput follows = output_sizes(p);
+  if (out.size != std::array{follows.d, follows.h, follows.w}) {
+    refuse(fmt::format("an output of {} does not follow from the other sizes ({}x{}x{})",
+                       fmt::join(out.size, "x"), follows.d, follows.h, follows.w));
   }
   return p;
 }
@@ -153,17 +166,15 @@ SolverTime solver_time_of(std::string_view entry) {
 void read_line(std::string_view line, std::size_t number, const ImportRequest& request, ImportTable& to) {
   const std::size_t equals = line.find('=');
   if (equals == std::string_view::npos) refuse("no '=' between the problem and its solvers");
-  const ConvProblem problem = problem_of_key(line.substr(0, equals));
-  if (problem.op != request.op || (request.only_dtype && problem.dtype_in != *request.only_dtype) ||
-      (request.layout && problem.layout != *request.layout))
-    return;
+  const auto problem = problem_of_key(line.substr(0, equals), request);
+  if (!problem) return;
   const std::string prefix =
-      fmt::format("miopen_{}_{}_{}__", word(problem.op), word(problem.dtype_in), word(problem.layout));
+      fmt::format("miopen_{}_{}_{}__", word(problem->op), word(problem->dtype_in), word(problem->layout));
   std::vector<SolverTime> solvers;
   for (const std::string_view entry : split(line.substr(equals + 1), ';'))
     solvers.push_back(solver_time_of(entry));
   for (const SolverTime& measured : solvers) {
-    to.add({.problem = problem,
+    to.add({.problem = *problem,
             .kernel = prefix + std::string(measured.solver),
             .time_us = 1000 * measured.ms,
             .line = number});

@@ -366,6 +366,9 @@ const std::string kFindDb =
     "ConvAsm1x1U:0.25,0,miopenConvolutionFwdAlgoDirect;GemmFwd1x1_0_1:0.5,1024,miopenConvolutionFwdAlgoGEMM\n"
     "64-28-28-1x1-256-28-28-32-0x0-1x1-1x1-0-NCHW-FP32-B="
     "GemmBwd1x1_stride1:0.5,0,miopenConvolutionBwdDataAlgoGEMM\n"
+    "16-5-4-3x3-8-9-7-2-1x1-2x2-1x1-0-NCHW-FP32-B=GemmBwdRest:0.5,0,miopenConvolutionBwdDataAlgoGEMM\n"
+    "16-5-4-3x3-8-9-7-2-1x1-2x2-1x1-0-NCHW-FP32-W=GemmWrwUniversal:0.5,0,"
+    "miopenConvolutionBwdWeightsAlgoGEMM\n"
     "16-8-14-14-3x3x3-32-4-7-7-2-1x1x1-2x2x2-1x1x1-0-NCDHW-FP16-F_g4="
     "ConvDirectNaiveConvFwd:0.125,0,miopenConvolutionFwdAlgoDirect\n"
     "8-9-9-3x3-8-9-9-1-1x1-1x1-1x1-0-NHWC-NHWC-NHWC-FP32-F="
@@ -385,7 +388,14 @@ TEST(Import, ReadsMiopensFindDatabaseInOneDirection) {
             "miopen_conv_fwd_fp32_ngchw__GemmFwd1x1_0_1");
   EXPECT_EQ(axis_value_text(gemm.space->axes[1], gemm["algorithm"]), "GEMM");
   EXPECT_EQ(imported.skipped_count, 0u);
-  EXPECT_EQ(read(kFindDb, ImportFormat::miopen_find_db, Op::conv_bwd_data).table.rows.size(), 1u);
+  // Backward lines begin with the output's gradient.
+  const auto data = read(kFindDb, ImportFormat::miopen_find_db, Op::conv_bwd_data);
+  ASSERT_EQ(data.table.problems.size(), 2u);
+  EXPECT_EQ(print(data.table.problems[0]), "conv_bwd_data:32x256x28x28:64x1x1:fp32:ngchw");
+  EXPECT_EQ(print(data.table.problems[1]), "conv_bwd_data:2x8x9x7:16x3x3:fp32:ngchw:stride=2:pad=1");
+  const auto weight = read(kFindDb, ImportFormat::miopen_find_db, Op::conv_bwd_weight);
+  ASSERT_EQ(weight.table.problems.size(), 1u);
+  EXPECT_EQ(print(weight.table.problems[0]), "conv_bwd_weight:2x8x9x7:16x3x3:fp32:ngchw:stride=2:pad=1");
 }
 
 TEST(Import, TypesAndLayoutsOfAFindDatabaseCanBeChosen) {
@@ -410,16 +420,16 @@ TEST(Import, CountsMalformedLinesOfAFindDatabase) {
   EXPECT_EQ(imported.table.rows.size(), 4u);
   std::vector<std::string> reasons;
   for (const Skipped& one : imported.skipped) reasons.push_back(std::to_string(one.line) + " " + one.reason);
-  const char* const expected[] = {"5 no '='",
-                                  "6 'ConvAsm1x1U:0.25': expected SOLVER",
-                                  "7 milliseconds",
-                                  "8 unknown solver 'ConvOfTomorrow'",
-                                  "8 a valid row without a time above 0",
-                                  "9 an output of 1x27x28",
-                                  "10 layouts NCHW, NHWC and NCHW differ",
-                                  "11 unknown type 'FP64'",
-                                  "12 bias '1'",
-                                  "13 3 parts"};
+  const char* const expected[] = {"7 no '='",
+                                  "8 'ConvAsm1x1U:0.25': expected SOLVER",
+                                  "9 milliseconds",
+                                  "10 unknown solver 'ConvOfTomorrow'",
+                                  "10 a valid row without a time above 0",
+                                  "11 an output of 1x27x28",
+                                  "12 layouts NCHW, NHWC and NCHW differ",
+                                  "13 unknown type 'FP64'",
+                                  "14 bias '1'",
+                                  "15 3 parts"};
   ASSERT_EQ(reasons.size(), std::size(expected));
   for (std::size_t i = 0; i < reasons.size(); ++i)
     EXPECT_TRUE(reasons[i].starts_with(expected[i])) << reasons[i];
