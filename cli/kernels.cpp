@@ -29,7 +29,7 @@ namespace {
 struct KernelsOptions {
   FamilyOptions family;
   std::string filter_file;
-  std::string why;
+  std::string why, problem;
   std::string export_json;
   const CLI::Option* provider = nullptr;
   std::string backend;
@@ -175,10 +175,28 @@ void print_spelling(const std::string& name, const NamedConfig& named) {
              word(spelling), config_name(named.signature, named.config));
 }
 
+/// Prints the verdict on a config for one problem; exit code 1 when a rule refuses it.
+void print_verdict(const KernelsOptions& options, const NamedConfig& named) {
+  const Problem problem = parse_any_problem(options.problem);
+  const Verdict verdict = rule_verdict(problem, named.config, options.family.request(named.signature).device);
+  if (options.format == Format::text) {
+    fmt::print("{}{}{}{}{}\n", word(verdict.status), verdict.rule.empty() ? "" : " by rule " + verdict.rule,
+               verdict.since.empty() ? "" : ", wrong results since " + verdict.since,
+               verdict.because.empty() ? "" : ": ", verdict.because);
+  } else {
+    Table table({"verdict", "rule", "since", "because"});
+    table.add_row(
+        {text(word(verdict.status)), text(verdict.rule), text(verdict.since), text(verdict.because)});
+    table.print(options.format);
+  }
+  if (verdict.status == VerdictStatus::refused) throw CheckFailed();
+}
+
 /// Checks one config; exit code 1 when a rule excludes it.
 void print_why(const KernelsOptions& options) {
   const NamedConfig named = parse_config_name(options.why);
   print_spelling(options.why, named);
+  if (!options.problem.empty()) return print_verdict(options, named);
   FamilyRequest request = request_of(options);
   if (options.provider->count() == 0) request.provider = std::string(named.config.space->provider);
   request.signature = named.signature;
@@ -321,6 +339,10 @@ void setup_kernels(CLI::App& verb) {
   auto* why = verb.add_option("--why", options->why,
                               "name the rules that exclude this config, given by its kernel name; of its own "
                               "provider unless --provider is given (nvidia: of cublaslt and cutlass)");
+  verb.add_option("--problem", options->problem,
+                  "with --why: say whether the config may compute this problem (allowed, refused or "
+                  "unknown), whatever the rule set")
+      ->needs(why);
   auto* refusals = verb.add_flag("--refusals", options->refusals,
                                  "print how many candidates each rule was the first to reject");
   auto* by_signature =
@@ -368,6 +390,8 @@ void setup_kernels(CLI::App& verb) {
       "  kscout kernels --provider ck_tile --device gfx950 --dtype fp8 --refusals\n"
       "  kscout kernels --provider ck_tile --device gfx942 --op conv_fwd --rules full --by-signature\n"
       "  kscout kernels --provider ck_tile --device gfx942 --op conv_fwd --rules full --covers full-tests\n"
+      "  kscout kernels --device h200 --problem gemm:12x8x4616:bf16 \\\n"
+      "    --why cublaslt_gemm_bf16_rcr_v130100__a66_64x64x64_st0_s9_acc_w0_o0_any_c1x1\n"
       "  kscout kernels --library kernels/toy.kscout-library.json --backend toy --layout rrr\n\n"
       "exit status: 0 done (--why: it is in), 1 --why: it is out, --covers: some are missing, 2 wrong "
       "arguments,\n"

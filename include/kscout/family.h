@@ -39,6 +39,28 @@ struct Rule {
   bool suggested = false;  ///< an applicability rule that also applies to suggestions of a library's
                            ///< own heuristic, because it excludes wrong results that the library accepts
   bool slow = false;  ///< an applicability rule about speed: a choice obeys it, a named config still runs
+  /// Set for errata, which exclude wrong results: the library and the release in which these results were
+  /// first found, "cuBLASLt 13.1.0".
+  std::string since = {};
+};
+
+/// What rules say about a config for a problem.
+enum class VerdictStatus : std::uint8_t {
+  allowed,  ///< no rule refuses it
+  refused,  ///< a rule refuses it
+  unknown,  ///< no rule refuses it, but the rules do not know this config or this release of its library
+};
+template <>
+struct EnumWords<VerdictStatus> {
+  static constexpr std::string_view what = "verdict";
+  static constexpr std::array<std::string_view, 3> words = {"allowed", "refused", "unknown"};
+};
+
+struct Verdict {
+  VerdictStatus status = VerdictStatus::unknown;
+  std::string rule = {};     ///< the rule that refuses; empty unless refused
+  std::string because = {};  ///< the rule's reason, or what is unknown; empty when allowed
+  std::string since = {};    ///< Rule::since of the rule; not empty only for known wrong results
 };
 
 struct FamilyRequest {
@@ -89,6 +111,19 @@ KSCOUT_API std::vector<std::string> rule_set_names(std::string_view provider, Op
 /// Empty when the rule set contains the config. A joint family also accepts its members' configs. Throws
 /// invalid_argument for configs of other providers.
 KSCOUT_API std::vector<Rule> why_not(const FamilyRequest& request, const KernelConfig& config);
+
+/// Evaluates the `legal` and `applicability` rules of the config's family, except slow ones, for this
+/// problem:
+///
+///     const Verdict verdict = rule_verdict(problem, parse_config_name(name).config, device);
+///     if (verdict.status == VerdictStatus::refused) std::puts(verdict.because.c_str());
+///
+/// Runs nothing. `unknown`: the config is a suggestion, which stands for an algorithm that the library names
+/// later; its library's release is none that the rules were measured with (FamilyFile::releases); or a rule
+/// reads an axis or a device fact that is not known. Takes microseconds after the first call for a family.
+/// Throws invalid_argument for a bad problem, for a config without a space, and for one that lacks an axis
+/// that its provider needs. Thread-safe.
+KSCOUT_API Verdict rule_verdict(ProblemRef problem, const KernelConfig& config, const Device& device);
 
 /// Writes 1 to `applicable[i]` when config i can take the problem, else 0. `applicable` must have one element
 /// per config.

@@ -326,6 +326,34 @@ KSCOUT_API kscout_status kscout_select_problem(const kscout_selector* selector, 
 KSCOUT_API kscout_status kscout_rank_problem(const kscout_selector* selector, const kscout_problem* problem,
                                              int32_t by, kscout_choice* best, size_t capacity, size_t* count);
 
+/// What rules say about a config for a problem.
+enum {
+  KSCOUT_VERDICT_ALLOWED = 0,  ///< no rule refuses it
+  KSCOUT_VERDICT_REFUSED = 1,  ///< a rule refuses it
+  KSCOUT_VERDICT_UNKNOWN = 2   ///< the rules do not know this config or this release of its library
+};
+typedef struct kscout_verdict {
+  int32_t status;  ///< KSCOUT_VERDICT_...
+  int32_t reserved32;
+  char rule[64];      ///< the rule that refuses; "" unless refused
+  char because[512];  ///< the rule's reason, or what is unknown; a longer text ends in "..."
+  char since[64];     ///< release in which wrong results were first found: "" unless they are known
+  int64_t reserved[5];
+} kscout_verdict;
+
+/// Says in microseconds, without running anything, whether rules refuse a config of any source for a problem:
+///
+///     kscout_config_parse(name, &config);
+///     kscout_verdict_of(selector, &problem, &config, &verdict);
+///     if (verdict.status == KSCOUT_VERDICT_REFUSED && verdict.since[0]) use_another_config();
+KSCOUT_API kscout_status kscout_verdict_of(const kscout_selector* selector, const kscout_gemm* problem,
+                                           const kscout_config* config, kscout_verdict* verdict);
+KSCOUT_API kscout_status kscout_verdict_of_conv(const kscout_selector* selector, const kscout_conv* problem,
+                                                const kscout_config* config, kscout_verdict* verdict);
+KSCOUT_API kscout_status kscout_verdict_of_problem(const kscout_selector* selector,
+                                                   const kscout_problem* problem, const kscout_config* config,
+                                                   kscout_verdict* verdict);
+
 /* ------------------------------------------------------------ execution */
 
 /// The kernels that can run here: those of this machine's backends and of kernel libraries.

@@ -29,6 +29,7 @@
 namespace kscout {
 
 struct Family;
+struct Verdict;
 
 /// The source of the fallback chain that answered.
 enum class ChoiceSource : std::uint8_t {
@@ -166,6 +167,17 @@ class KSCOUT_API Selector {
                         By by = By::best) const noexcept;
   /// rank() that returns a vector of at most `count` choices.
   std::vector<Choice> rank(ProblemRef problem, std::size_t count, By by = By::best) const;
+
+  /// Says whether rules refuse a config for a problem, so that a program with choices of its own can leave
+  /// out configs that are known to compute wrong results (Verdict in kscout/family.h):
+  ///
+  ///     const Verdict verdict = selector.verdict(problem, parse_config_name(name).config);
+  ///     if (verdict.status == VerdictStatus::refused && !verdict.since.empty()) use_another_config();
+  ///
+  /// Evaluates rule_verdict() for the selector's device, then the applicability rules that only the
+  /// selector's own family has (of a kernel library). The config need not be in that family. Runs nothing;
+  /// takes microseconds. Throws the errors of rule_verdict(). Thread-safe.
+  Verdict verdict(ProblemRef problem, const KernelConfig& config) const;
 
   /// The config's name as its provider prints it.
   static std::string name(ProblemRef problem, const Choice& choice);

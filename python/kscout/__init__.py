@@ -4,7 +4,7 @@
     best = kscout.rank_kernels(kscout.Gemm(16, 4096, 4096), top=3)
     c = kscout.Registry().matmul(a, b)
 
-Problems: Gemm, Conv, Problem, problem_of. Devices: Device. Configs: Config, Family, kernels. Selection: Selector, Choice, CacheStatistics, rank_kernels, Predictor.
+Problems: Gemm, Conv, Problem, problem_of. Devices: Device. Configs: Config, Family, kernels. Selection: Selector, Choice, Verdict, CacheStatistics, rank_kernels, Predictor.
 Execution: Registry, Dispatcher, PackedConvolution, Solution.
 Measurements: Dataset, train, evaluate, tune, search_parameters (they start the programs of the package).
 CK Tile's tables and its Predictor: kscout.ck_tile. Errors: kscout.errors, one class per code.
@@ -26,6 +26,7 @@ from ._core import (
     Registry,
     Selector,
     Solution,
+    Verdict,
     __version__,
     device_names,
     kernels,
@@ -75,6 +76,7 @@ __all__ = [
     "Selector",
     "Solution",
     "Unsupported",
+    "Verdict",
     "__version__",
     "ck_tile",
     "device_names",

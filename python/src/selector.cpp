@@ -109,6 +109,44 @@ void bind_choice(nb::module_& module) {
   });
 }
 
+/// An empty text as None.
+std::optional<std::string> text_or_none(const std::string& text) {
+  return text.empty() ? std::nullopt : std::optional(text);
+}
+
+Verdict verdict_of(const Selector& selector, const ProblemArgument& argument,
+                   const std::variant<NamedConfig, std::string>& config) {
+  const Problem problem = problem_of(argument);
+  const auto* const name = std::get_if<std::string>(&config);
+  const KernelConfig asked = name ? parse_kernel_to_run(*name).config : std::get<NamedConfig>(config).config;
+  const nb::gil_scoped_release unlocked;
+  return selector.verdict(problem, asked);
+}
+
+void bind_verdict(nb::module_& module) {
+  nb::class_<Verdict> verdict(
+      module, "Verdict",
+      "What rules say about a config for a problem.\n\n"
+      "    verdict = selector.verdict(problem, 'cublaslt_gemm_bf16_rcr_v130100__a66_64x64x64_st0_s9')\n"
+      "    if verdict.status == 'refused' and verdict.since:    # known to compute wrong results\n"
+      "        use_another_config(verdict.because)");
+  verdict.def_prop_ro(
+      "status", [](const Verdict& v) { return word(v.status); },
+      "allowed; refused; unknown: the rules do not know this config or this release of its library.");
+  verdict.def_prop_ro(
+      "rule", [](const Verdict& v) { return text_or_none(v.rule); },
+      "The rule that refuses; None unless refused.");
+  verdict.def_prop_ro(
+      "because", [](const Verdict& v) { return text_or_none(v.because); },
+      "The rule's reason, or what is unknown; None when allowed.");
+  verdict.def_prop_ro(
+      "since", [](const Verdict& v) { return text_or_none(v.since); },
+      "Library and release in which its wrong results were first found; None where none are known.");
+  verdict.def("__repr__", [](const Verdict& v) {
+    return "<Verdict " + std::string(word(v.status)) + (v.rule.empty() ? "" : " by " + v.rule) + ">";
+  });
+}
+
 void bind_statistics(nb::module_& module) {
   nb::class_<CacheStatistics> statistics(module, "CacheStatistics",
                                          "Counts of a selector's decision cache since its creation.");
@@ -126,6 +164,7 @@ void bind_statistics(nb::module_& module) {
 void bind_selector(nb::module_& module) {
   bind_choice(module);
   bind_statistics(module);
+  bind_verdict(module);
   nb::class_<Selector> selector(
       module, "Selector",
       "Problem in, ranked configs out, without running any. Safe to share by threads.\n\n"
@@ -184,6 +223,9 @@ void bind_selector(nb::module_& module) {
                "The config to run. `by`: best, tflops, latency or bandwidth, as the model was trained for.");
   selector.def("rank", &rank, nb::arg("problem"), nb::arg("count") = 5, nb::arg("by") = "best",
                "The best configs, best first; fewer than `count` when fewer apply to the problem.");
+  selector.def("verdict", &verdict_of, nb::arg("problem"), nb::arg("config"),
+               "Whether rules refuse a config (or its name) for a problem: of any source, also of configs "
+               "that this selector never chooses. Runs nothing; takes microseconds.");
   selector.def_prop_ro(
       "model_path",
       [](const Selector& s) {

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <kscout/error.h>
+#include <kscout/family.h>
 
 #include "capi/capi.h"
 
@@ -21,6 +22,10 @@ static_assert(KSCOUT_SOURCE_CACHE == static_cast<int>(ChoiceSource::cache) &&
 static_assert(KSCOUT_DEVICES_EXACT == static_cast<int>(DevicePolicy::exact) &&
               KSCOUT_DEVICES_SAME_ARCH == static_cast<int>(DevicePolicy::same_arch) &&
               KSCOUT_DEVICES_ANY + 1 == EnumWords<DevicePolicy>::words.size());
+static_assert(KSCOUT_VERDICT_ALLOWED == static_cast<int>(VerdictStatus::allowed) &&
+              KSCOUT_VERDICT_UNKNOWN == static_cast<int>(VerdictStatus::unknown) &&
+              KSCOUT_VERDICT_UNKNOWN + 1 == EnumWords<VerdictStatus>::words.size());
+static_assert(sizeof(kscout_verdict) == 2 * 4 + 64 + 512 + 64 + 5 * 8, "part of ABI version 1");
 static_assert(sizeof(kscout_choice) == sizeof(kscout_config) + 6 * 8 + 2 * 4 + 6 * 8,
               "part of ABI version 1");
 static_assert(sizeof(kscout_request) == 5 * 8 + 2 * 4 + 6 * 8, "part of ABI version 1");
@@ -72,6 +77,30 @@ kscout_status rank(const kscout_selector* selector, const C* problem, std::int32
     const std::size_t found = from.rank(problem_of(problem), ranked, enumerator<By>(by));
     for (std::size_t i = 0; i < found; ++i) store(ranked[i], best[i]);
     *count = found;
+  });
+}
+
+/// Copies a text; one that is too long ends in "...".
+template <std::size_t Size>
+void store_cut(const std::string& from, char (&to)[Size]) noexcept {
+  const std::size_t length = std::min(from.size(), Size - 1);
+  from.copy(to, length);
+  to[length] = 0;
+  if (from.size() > length) std::fill_n(to + length - 3, 3, '.');
+}
+
+template <class C>
+kscout_status verdict_of(const kscout_selector* selector, const C* problem, const kscout_config* config,
+                         kscout_verdict* verdict) {
+  return guarded([&] {
+    const Selector& from = required(selector, "selector").selector;
+    refuse_null(verdict, "verdict");
+    const Verdict found = from.verdict(problem_of(problem), config_of(config));
+    *verdict = {};
+    verdict->status = static_cast<std::int32_t>(found.status);
+    store_cut(found.rule, verdict->rule);
+    store_cut(found.because, verdict->because);
+    store_cut(found.since, verdict->since);
   });
 }
 
@@ -191,4 +220,19 @@ kscout_status kscout_rank(const kscout_selector* selector, const kscout_gemm* pr
 kscout_status kscout_rank_conv(const kscout_selector* selector, const kscout_conv* problem, int32_t by,
                                kscout_choice* best, size_t capacity, size_t* count) {
   return rank(selector, problem, by, best, capacity, count);
+}
+
+kscout_status kscout_verdict_of(const kscout_selector* selector, const kscout_gemm* problem,
+                                const kscout_config* config, kscout_verdict* verdict) {
+  return verdict_of(selector, problem, config, verdict);
+}
+
+kscout_status kscout_verdict_of_conv(const kscout_selector* selector, const kscout_conv* problem,
+                                     const kscout_config* config, kscout_verdict* verdict) {
+  return verdict_of(selector, problem, config, verdict);
+}
+
+kscout_status kscout_verdict_of_problem(const kscout_selector* selector, const kscout_problem* problem,
+                                        const kscout_config* config, kscout_verdict* verdict) {
+  return verdict_of(selector, problem, config, verdict);
 }

@@ -39,7 +39,8 @@ class Reader : private TomlReader {
     family_.space = &space_;
     family_.name = file();
     check_keys(root, "key",
-               {"provider", "op", "include", "formula", "table", "axes", "rule", "rule_set", "signatures"});
+               {"provider", "op", "include", "formula", "table", "axes", "rule", "rule_set", "signatures",
+                "releases"});
     check_identity(root, "provider", space_.provider);
     check_identity(root, "op", word(space_.op));
     read_terms(root);
@@ -50,6 +51,7 @@ class Reader : private TomlReader {
     if (const auto* node = root.get("axes")) common_ = &table_of(*node, "axes");
     for (const auto& included : included_) within(included.name, [&] { read_rules(included.table); });
     read_rules(root);
+    read_releases(root);
     if (const auto* node = root.get("signatures")) read_signatures(table_of(*node, "signatures"));
     read_rule_sets_of(root);
     for (const auto& included : included_) within(included.name, [&] { read_rule_sets_of(included.table); });
@@ -65,6 +67,7 @@ class Reader : private TomlReader {
     read_terms(root);
     for (const auto& included : included_) read_rules(included.table);
     read_rules(root);
+    read_releases(root);
     return std::move(family_);
   }
 
@@ -159,6 +162,18 @@ class Reader : private TomlReader {
     }
   }
 
+  void read_releases(const toml::table& root) {
+    const toml::node* const node = root.get("releases");
+    if (node == nullptr) return;
+    if (std::ranges::find(space_.axes, "version", &Axis::name) == space_.axes.end())
+      complain(*node, "releases are values of axis 'version', which the provider does not have");
+    for (const toml::node& release : array_of(*node, "releases")) {
+      const auto number = release.value<std::int32_t>();
+      if (!number || *number <= 0) complain(release, "a release is a whole number above 0, such as 130100");
+      family_.releases.push_back(*number);
+    }
+  }
+
   // ---- formulas and rules
 
   void add_formula(const std::string& name, const std::string& text, const toml::node& at) {
@@ -197,7 +212,7 @@ class Reader : private TomlReader {
   }
 
   void read_rule(const toml::table& table) {
-    check_keys(table, "key of a rule", {"name", "kind", "admits", "because", "suggested", "slow"});
+    check_keys(table, "key of a rule", {"name", "kind", "admits", "because", "suggested", "slow", "since"});
     Rule rule;
     rule.name = required_text(table, "name", "a rule");
     const std::string what = fmt::format("rule '{}'", rule.name);
@@ -219,6 +234,9 @@ class Reader : private TomlReader {
     };
     rule.suggested = applicability_flag("suggested", "check a library's suggestions");
     rule.slow = applicability_flag("slow", "be slow");
+    if (const auto* node = table.get("since")) rule.since = text_of(*node, "since");
+    if (!rule.since.empty() && rule.kind == RuleKind::worth)
+      complain(*table.get("since"), fmt::format("{} is of kind worth; errata exclude wrong results", what));
     for (const Rule& known : family_.rules) {
       if (known.name == rule.name) complain(table, fmt::format("{} is given twice", what));
     }

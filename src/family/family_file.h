@@ -79,6 +79,9 @@ struct FamilyFile {
   std::vector<FactTable> tables;
   std::vector<RuleSet> rule_sets;     ///< in the order of the file
   std::vector<Signature> signatures;  ///< signatures that the file declares: ops, layouts, types
+  /// Releases of the provider's library (axis `version`) that the rules were measured with; empty where the
+  /// axis is absent or does not matter.
+  std::vector<std::int32_t> releases = {};
 
   /// Throws invalid_argument naming the nearest rule set.
   const RuleSet& rule_set(std::string_view wanted) const;

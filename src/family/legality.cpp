@@ -12,6 +12,7 @@
 #include "expr/expr.h"
 #include "family/family_file.h"
 #include "family/rules.h"
+#include "provider/nvidia/nvidia.h"
 
 namespace kscout {
 namespace {
@@ -34,12 +35,23 @@ class RuleGroup {
 
   const expr::Program& program() const noexcept { return program_; }
 
+  /// What the rules say. A rule whose value is unknown does not refuse: a later rule may.
+  Verdict verdict(const expr::Inputs& inputs) const {
+    const std::span<const double> values = evaluate(inputs);
+    const Rule* unknown = nullptr;
+    for (std::size_t i = 0; i < rules_.size(); ++i) {
+      if (values[i] == 0) return {VerdictStatus::refused, rules_[i].name, rules_[i].because, rules_[i].since};
+      if (values[i] != values[i] && !unknown) unknown = &rules_[i];
+    }
+    if (!unknown) return {.status = VerdictStatus::allowed};
+    return {.because = fmt::format("rule {} reads an axis of the config or a fact of the device that is "
+                                   "not known: {}",
+                                   unknown->name, unknown->because)};
+  }
+
   /// The reason of the first rule that refuses; rules that read other sources than `sources` are skipped.
   std::string refusal(const expr::Inputs& inputs, const Device& device, std::uint32_t sources = ~0U) const {
-    thread_local expr::Scratch scratch;
-    thread_local std::vector<double> values;
-    values.resize(rules_.size());
-    program_.evaluate(inputs.columns(), 1, values, scratch);
+    const std::span<const double> values = evaluate(inputs);
     for (std::size_t i = 0; i < rules_.size(); ++i) {
       if (admits(values[i]) || (program_.depends(i).sources & ~sources) != 0) continue;
       return fmt::format("rule '{}': {} ({})", rules_[i].name, rules_[i].because,
@@ -49,6 +61,15 @@ class RuleGroup {
   }
 
  private:
+  /// The value of each rule; valid until the thread's next call.
+  std::span<const double> evaluate(const expr::Inputs& inputs) const {
+    thread_local expr::Scratch scratch;
+    thread_local std::vector<double> values;
+    values.resize(rules_.size());
+    program_.evaluate(inputs.columns(), 1, values, scratch);
+    return values;
+  }
+
   /// "c.kind = tiled, c.mr = 9": the values that a rule reads.
   std::string values_read(std::size_t rule, const expr::Inputs& inputs, const Device& device) const {
     const auto operations = program_.operations();
@@ -89,16 +110,48 @@ class RuleGroup {
   expr::Program program_;
 };
 
+/// The compiled rules of one space.
+struct CompiledRules {
+  explicit CompiledRules(const FamilyFile& file)
+      : legal(file, RuleKind::legal), applicability(file, RuleKind::applicability), releases(file.releases) {}
+  RuleGroup legal, applicability;
+  std::vector<std::int32_t> releases;  ///< FamilyFile::releases
+};
+
 ForkMutex compiling(ForkLevel::files);
-std::map<std::pair<const ConfigSpace*, RuleKind>, RuleGroup> compiled;
+std::map<const ConfigSpace*, CompiledRules> compiled;
 
 /// The rules of a space's family. Reads them on first use; references to them stay valid.
-const RuleGroup& rules_of(const ConfigSpace& space, RuleKind kind) {
+const CompiledRules& rules_of(const ConfigSpace& space) {
   const std::lock_guard lock(compiling);
-  const std::pair key(&space, kind);
-  const auto known = compiled.find(key);
+  const auto known = compiled.find(&space);
   if (known != compiled.end()) return known->second;
-  return compiled.try_emplace(key, family_rules(space), kind).first->second;
+  return compiled.try_emplace(&space, family_rules(space)).first->second;
+}
+
+/// Why the rules cannot know a config that none of them refuses; empty when they can.
+std::string unknown_config(const KernelConfig& config, std::span<const std::int32_t> releases) {
+  const auto value = [&](std::string_view axis) {
+    const auto at = std::ranges::find(config.space->axes, axis, &Axis::name);
+    const std::int32_t found = at == config.space->axes.end()
+                                   ? 0
+                                   : config[static_cast<std::size_t>(at - config.space->axes.begin())];
+    return found == KernelConfig::unknown ? 0 : found;
+  };
+  if (const std::int32_t suggestion = value("suggestion"); suggestion > 0) {
+    return fmt::format(
+        "suggestion {} stands for an algorithm that the library names when it prepares the "
+        "problem; name that algorithm",
+        suggestion);
+  }
+  const std::int32_t version = value("version");
+  if (releases.empty() || std::ranges::find(releases, version) != releases.end()) return {};
+  const std::string known = fmt::format("{}", fmt::join(releases, ", "));
+  if (version == 0)
+    return fmt::format("the config names no release of {}; its rules were measured with {}",
+                       config.space->provider, known);
+  return fmt::format("the rules of {} were measured with release {}, not with {}", config.space->provider,
+                     known, version);
 }
 
 }  // namespace
@@ -107,7 +160,7 @@ std::string signature_refusal(const ConfigSpace& space, const Signature& signatu
   // Reading a model prints all of its configs under one signature.
   thread_local std::pair<const ConfigSpace*, Signature> admitted;
   if (admitted.first == &space && admitted.second == signature) return {};
-  const RuleGroup& legal = rules_of(space, RuleKind::legal);
+  const RuleGroup& legal = rules_of(space).legal;
   expr::Inputs inputs(legal.program());
   inputs.set("s", signature);
   std::string why = legal.refusal(inputs, {}, kSignatureOnly);
@@ -121,7 +174,7 @@ void check_signature(const Provider& provider, const Signature& signature) {
 }
 
 std::string legal_refusal(const Signature& signature, const KernelConfig& config, const Device& device) {
-  const RuleGroup& legal = rules_of(*config.space, RuleKind::legal);
+  const RuleGroup& legal = rules_of(*config.space).legal;
   expr::Inputs inputs(legal.program());
   inputs.set("c", config);
   inputs.set("d", device);
@@ -132,7 +185,7 @@ std::string legal_refusal(const Signature& signature, const KernelConfig& config
 std::string rule_refusal(ProblemRef problem, const KernelConfig& config, const Device& device) {
   const Signature signature = signature_of(problem);
   if (std::string why = legal_refusal(signature, config, device); !why.empty()) return why;
-  const RuleGroup& applicability = rules_of(*config.space, RuleKind::applicability);
+  const RuleGroup& applicability = rules_of(*config.space).applicability;
   expr::Inputs inputs(applicability.program());
   inputs.set("c", config);
   inputs.set("d", device);
@@ -140,6 +193,37 @@ std::string rule_refusal(ProblemRef problem, const KernelConfig& config, const D
   inputs.set("t", provider(config.space->provider).traits(signature, config, device));
   inputs.set("p", problem);
   return applicability.refusal(inputs, device);
+}
+
+Verdict rule_verdict(ProblemRef problem, const KernelConfig& asked, const Device& device) {
+  check(problem);
+  if (!asked.space) fail(Errc::invalid_argument, "{}: the config has no space", print(problem));
+  const KernelConfig config = nvidia_member_config(asked);
+  if (config.space->op != problem.op()) {
+    return {
+        VerdictStatus::refused, "operation",
+        fmt::format("the config computes {}, the problem is {}", word(config.space->op), word(problem.op())),
+        ""};
+  }
+  const Signature signature = signature_of(problem);
+  const CompiledRules& rules = rules_of(*config.space);
+  expr::Inputs fixed(rules.legal.program());
+  fixed.set("c", config);
+  fixed.set("d", device);
+  fixed.set("s", signature);
+  const Verdict legal = rules.legal.verdict(fixed);
+  if (legal.status == VerdictStatus::refused) return legal;
+  expr::Inputs inputs(rules.applicability.program());
+  inputs.set("c", config);
+  inputs.set("d", device);
+  inputs.set("s", signature);
+  inputs.set("t", provider(config.space->provider).traits(signature, config, device));
+  inputs.set("p", problem);
+  Verdict applicable = rules.applicability.verdict(inputs);
+  if (applicable.status == VerdictStatus::refused) return applicable;
+  if (std::string why = unknown_config(config, rules.releases); !why.empty())
+    return {.because = std::move(why)};
+  return legal.status == VerdictStatus::unknown ? legal : applicable;
 }
 
 }  // namespace kscout

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <functional>
+#include <iterator>
 #include <limits>
 
 #include <fmt/format.h>
@@ -11,6 +12,8 @@
 #include <kscout/provider.h>
 
 #include "core/fail.h"
+#include "family/family_file.h"
+#include "family/rules.h"
 
 namespace kscout {
 namespace {
@@ -47,6 +50,26 @@ Choice choice_of(ProblemRef problem, const KernelConfig& config, const Ranked& r
   choice.setup_us = static_cast<float>(ranked.setup_us);
   choice.source = choice.decided_by = source;
   return choice;
+}
+
+/// The position of a config in a family.
+std::optional<std::uint32_t> position_in(const Family& family, const KernelConfig& config) {
+  if (&family.configs.space() != config.space) return std::nullopt;
+  const auto first = family.configs.column(0);
+  for (std::uint32_t i = 0; i < first.size(); ++i) {
+    if (first[i] == config[0] && family.configs[i] == config) return i;
+  }
+  return std::nullopt;
+}
+
+/// The rules that a family has and its provider's file lacks: those of a kernel library.
+std::vector<Rule> rules_of_library(const Family& family) {
+  const FamilyFile file = family_rules(family.configs.space());
+  std::vector<Rule> rules;
+  std::ranges::copy_if(family.applicability, std::back_inserter(rules), [&](const Rule& rule) {
+    return std::ranges::find(file.rules, rule.name, &Rule::name) == file.rules.end();
+  });
+  return rules;
 }
 
 ChoiceSource source_of(const Model& model) noexcept {
@@ -257,6 +280,27 @@ SelectStatus FallbackChain::rank(ProblemRef problem, By by, std::span<Choice> be
   } catch (...) {  // no memory to compile a family
     return SelectStatus::failed;
   }
+}
+
+const CompiledFamily* FallbackChain::family_of(const Signature& signature) const {
+  if (model_) {
+    if (const CompiledFamily* const family = model_->model.compiled(signature)) return family;
+  }
+  const Analytic::Entry& entry = analytic_.entry(signature);
+  return entry.compiled ? &*entry.compiled : nullptr;
+}
+
+Verdict FallbackChain::verdict(ProblemRef problem, const KernelConfig& config, const Device& device,
+                               SelectScratch& scratch) const {
+  Verdict verdict = rule_verdict(problem, config, device);
+  if (verdict.status != VerdictStatus::allowed) return verdict;
+  const CompiledFamily* const own = family_of(signature_of(problem));
+  const auto position = own ? position_in(own->family(), config) : std::nullopt;
+  if (!position || own->applicable_among(problem, std::span(&*position, 1), scratch) == 1) return verdict;
+  // Rare, so that these rules are compiled for this call.
+  if (const auto rule = refusing_rule(rules_of_library(own->family()), problem, config, device))
+    return {VerdictStatus::refused, rule->name, rule->because, rule->since};
+  return verdict;
 }
 
 void FallbackChain::log_choice(ProblemRef problem, const Choice& choice) const noexcept {

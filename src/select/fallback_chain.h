@@ -50,6 +50,10 @@ class FallbackChain {
   SelectStatus rank(ProblemRef problem, By by, std::span<Choice> best, std::size_t& count,
                     SelectScratch& scratch) const noexcept;
 
+  /// See Selector::verdict.
+  Verdict verdict(ProblemRef problem, const KernelConfig& config, const Device& device,
+                  SelectScratch& scratch) const;
+
   /// Throws the error for a status that is not ok.
   [[noreturn]] void explain(SelectStatus status, ProblemRef problem, By by) const;
 
@@ -92,6 +96,8 @@ class FallbackChain {
   /// The model's confidence in the first config.
   double confidence_in(const Vote& vote, ProblemRef problem, Target target) const;
   std::optional<Vote> rank_by_cost(ProblemRef problem, std::size_t count, SelectScratch& scratch) const;
+  /// The family that answers for a signature; null when there is none.
+  const CompiledFamily* family_of(const Signature& signature) const;
   void log_choice(ProblemRef problem, const Choice& choice) const noexcept;
 
   std::optional<LoadedModel> model_;

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <kscout/family.h>
 #include <kscout/provider.h>
 #include <kscout/selector.h>
 #include <kscout/version.h>
@@ -233,6 +234,11 @@ std::vector<Choice> Selector::rank(ProblemRef problem, std::size_t count, By by)
   }
   best.resize(found);
   return best;
+}
+
+Verdict Selector::verdict(ProblemRef problem, const KernelConfig& config) const {
+  const auto reader = impl_->chain.read();
+  return reader->verdict(problem, config, impl_->base.request.device, reader.scratch());
 }
 
 std::string Selector::name(ProblemRef problem, const Choice& choice) {

@@ -129,6 +129,26 @@ static void test_devices(void) {
   kscout_device_free(NULL);
 }
 
+static void test_verdict(const kscout_selector* selector, const kscout_gemm* problem,
+                         const kscout_config* chosen) {
+  kscout_verdict verdict;
+  kscout_config config;
+  kscout_conv conv;
+  CHECK(kscout_verdict_of(selector, problem, chosen, &verdict) == KSCOUT_OK);
+  CHECK(verdict.status == KSCOUT_VERDICT_ALLOWED && !verdict.rule[0] && !verdict.because[0]);
+  /* A GPU's library: none of its configs runs on a CPU. */
+  CHECK(kscout_config_parse("cublaslt_gemm_bf16_rcr_v130100__a66_64x64x64_st0_s9_acc_w0_o0_any_c1x1",
+                            &config) == KSCOUT_OK);
+  CHECK(kscout_verdict_of(selector, problem, &config, &verdict) == KSCOUT_OK);
+  CHECK(verdict.status == KSCOUT_VERDICT_REFUSED && strcmp(verdict.rule, "nvidia") == 0);
+  CHECK(verdict.because[0] && !verdict.since[0]);
+  kscout_conv_init(&conv, KSCOUT_OP_CONV_FWD, KSCOUT_DTYPE_FP32);
+  CHECK(kscout_verdict_of_conv(selector, &conv, chosen, &verdict) == KSCOUT_OK);
+  CHECK(verdict.status == KSCOUT_VERDICT_REFUSED && strcmp(verdict.rule, "operation") == 0);
+  CHECK_FAILS(kscout_verdict_of(selector, problem, chosen, NULL), KSCOUT_INVALID_ARGUMENT,
+              "'verdict' is NULL");
+}
+
 static void test_selection(const kscout_selector* selector) {
   kscout_gemm problem;
   kscout_choice choice, best[3];
@@ -147,6 +167,7 @@ static void test_selection(const kscout_selector* selector) {
   CHECK(memcmp(&again, &choice.config, sizeof again) == 0);
   CHECK(kscout_config_axis(&choice.config, "mr", &mr) == KSCOUT_OK && mr > 0);
   CHECK_FAILS(kscout_config_axis(&choice.config, "rm", &mr), KSCOUT_INVALID_ARGUMENT, "did you mean 'mr'");
+  test_verdict(selector, &problem, &choice.config);
 
   CHECK_FAILS(kscout_select(selector, &problem, 9, &choice), KSCOUT_INVALID_ARGUMENT, "order=9");
   CHECK_FAILS(kscout_rank(selector, &problem, 0, NULL, 3, &count), KSCOUT_INVALID_ARGUMENT, "'best' is NULL");
