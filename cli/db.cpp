@@ -119,7 +119,8 @@ std::vector<StoredDecision> exported_decisions(const DbOptions& options) {
   std::vector<StoredDecision> decisions;
   try {
     for (Json json : Json::parse(read_file(options.in))) {
-      if (json.is_object()) json.emplace("backend", "");  // files from versions of `export` without backends
+      if (json.is_object()) json.emplace("backend", "");  // files from versions of `export` without them
+      if (json.is_object()) json.emplace("limits", "");
       decisions.push_back(record_from_json<StoredDecision>(json, options.in));
       check(decisions.back());
     }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <limits>
 
 #include <CLI/CLI.hpp>
 #include <unistd.h>
@@ -234,6 +235,15 @@ CLI::Option* add_calls_option(CLI::App& verb, std::int64_t& calls) {
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 53));
 }
 
+void add_limits_options(CLI::App& verb, Limits& limits) {
+  verb.add_option(
+          "--workspace-limit", limits.workspace_bytes,
+          "max bytes of workspace; configs that need more, or of which that is not known, are left out")
+      ->check(CLI::Range(std::int64_t{0}, std::numeric_limits<std::int64_t>::max()));
+  verb.add_flag("--deterministic", limits.deterministic,
+                "only configs that compute equal bits from equal operands in every run");
+}
+
 KernelConfig named_config(const std::string& name, ProblemRef problem) {
   NamedConfig named = parse_kernel_to_run(name);
   const Signature wanted = signature_of(problem);
@@ -340,7 +350,7 @@ Selector selector_for(const std::string& model, const Signature& signature, Sele
   check_rules(request.provider, signature.op, request.rules);
   if (model.empty()) warn_of_model_path();
   const bool limited = request.threads > 0;
-  if (!model.empty() && !device_given && !limited && request.calls == 0) {
+  if (!model.empty() && !device_given && !limited && request.calls == 0 && !request.limits.any()) {
     Selector selector = Selector::load(model);
     warn_of_absent_device(selector.device(), devices_here(selector.device().kind));
     return selector;

@@ -123,6 +123,9 @@ CLI::Option* add_threads_option(CLI::App& verb, int& threads);
 /// Adds --calls: charges the set-up of a config over that many calls.
 CLI::Option* add_calls_option(CLI::App& verb, std::int64_t& calls);
 
+/// Adds --workspace-limit and --deterministic.
+void add_limits_options(CLI::App& verb, Limits& limits);
+
 /// The config that a kernel's name states. Throws invalid_argument for a kernel of another signature, which
 /// would compute another result.
 KernelConfig named_config(const std::string& name, ProblemRef problem);

@@ -25,6 +25,7 @@ struct PredictOptions {
   bool explain = false;
   int threads = 0;
   std::int64_t calls = 0;
+  Limits limits;
   std::size_t top = 5;
   By by = By::best;
   Format format = Format::text;
@@ -42,7 +43,8 @@ Selector asked_selector(const PredictOptions& options, const Problem& problem) {
                        .device = request.device,
                        .rules = request.rules,
                        .threads = options.threads,
-                       .calls = options.calls},
+                       .calls = options.calls,
+                       .limits = options.limits},
                       options.family.device != "auto");
 }
 
@@ -96,6 +98,9 @@ void explain_problem(const PredictOptions& options, ReadMeasuredRows read) {
     fail(Errc::invalid_argument, "--explain takes one problem; leave --problems out");
   if (options.calls > 0)
     fail(Errc::invalid_argument, "--explain explains choices without their set-up; leave --calls out");
+  if (options.limits.any())
+    fail(Errc::invalid_argument,
+         "--explain explains choices without limits; leave --workspace-limit and --deterministic out");
   if (options.format == Format::csv) fail(Errc::invalid_argument, "--explain prints text or json, no csv");
   if (!options.data.empty() && !read) throw NeedsLab{};
   ExplainRequest request{.problem = asked_problem(options),
@@ -177,6 +182,7 @@ void setup_predict(CLI::App& verb, ReadMeasuredRows read) {
       ->capture_default_str();
   add_threads_option(verb, options->threads);
   add_calls_option(verb, options->calls);
+  add_limits_options(verb, options->limits);
   verb.add_option("--top", options->top, "number of configs to show for each problem")
       ->capture_default_str()
       ->check(CLI::Range(1, 1000000));

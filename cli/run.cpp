@@ -93,12 +93,14 @@ Solver solver_of(const RunOptions& options, const Signature& signature, const Re
   const std::string provider(options.backend == kGpu ? backend(kGpu).provider_for(signature.op) : "native");
   check_rules(provider, signature.op, options.policy.rules);
   if (options.model.empty()) return {registry, options.policy};
-  if (options.policy.calls == 0) return {Selector::load(options.model), registry, options.policy};
+  if (options.policy.calls == 0 && !options.policy.limits.any())
+    return {Selector::load(options.model), registry, options.policy};
   const Model model = Model::load(options.model);
   Selector selector = Selector::load(options.model, {.provider = std::string(model.provider()),
                                                      .device = model.device(),
                                                      .rules = model.data().families.front().rules,
-                                                     .calls = options.policy.calls});
+                                                     .calls = options.policy.calls,
+                                                     .limits = options.policy.limits});
   for (const std::string& warning : selector.warnings()) fmt::print(stderr, "kscout: warning: {}\n", warning);
   return {std::move(selector), registry, options.policy};
 }
@@ -151,17 +153,18 @@ Solution solve_somewhere(const Problem& problem, Solver& solver) {
   }
   for (std::size_t i = 0; i + 1 < spaces.size(); ++i) {
     try {
-      return solver.solve(problem, spaces[i]);
+      return solver.solve(problem, spaces[i], solver.limits_with({}));
     } catch (const Error& error) {
       if (error.code() != Errc::unsupported) throw;
     }
   }
-  return spaces.empty() ? solver.solve(problem) : solver.solve(problem, spaces.back());
+  return solver.solve(problem, spaces.empty() ? std::nullopt : std::optional(spaces.back()),
+                      solver.limits_with({}));
 }
 
 void choose(ReadyConfig& one, const Problem& problem, Solver& solver) {
   Solution solution = solve_somewhere(problem, solver);
-  one.launch = solver.make_ready(problem, solution);
+  one.launch = solver.make_ready(problem, solution, solver.limits_with({}));
   one.ran->form = solution.form;
   keep_choice(solution.choice, *solution.backend, *one.ran);
   store_text(word(solution.choice.source), one.ran->source);
@@ -175,7 +178,9 @@ void take(ReadyConfig& one, const Problem& problem, const KernelConfig& config, 
     fail(Errc::unsupported, "{}: {}", print(problem), why);
   one.ran->form = direct_form(problem);
   keep_choice({.config = config}, *support.backend, *one.ran);
-  one.launch = support.backend->prepare(problem, config);
+  const Limits limits = solver.limits_with({});
+  one.launch = limits.any() ? support.backend->prepare_within(problem, config, limits)
+                            : support.backend->prepare(problem, config);
 }
 
 /// Uses the selector's choice, or the config that the command line names.
@@ -487,6 +492,7 @@ void setup_run(CLI::App& verb) {
                   "source of choices when there is no model: analytic costs, or every config measured once");
   add_threads_option(verb, options->policy.threads);
   add_calls_option(verb, options->policy.calls);
+  add_limits_options(verb, options->policy.limits);
   verb.add_option("--db", options->policy.db,
                   "file of decisions: stores the result of a search and uses it the next time");
   verb.add_option("--timeout", options->timeout_s, "seconds that one call of a kernel may take")

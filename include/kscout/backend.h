@@ -22,6 +22,7 @@
 #include <kscout/any_problem.h>
 #include <kscout/config.h>
 #include <kscout/device.h>
+#include <kscout/limits.h>
 #include <kscout/memory_space.h>
 
 namespace kscout {
@@ -190,6 +191,11 @@ class KSCOUT_API Backend {
   /// Prepares a config for a problem; the first call opens the device. Throws unsupported with refusal()'s
   /// text or the kernel's own reason, invalid_argument for a bad problem, device_failure.
   virtual std::unique_ptr<Launch> prepare(ProblemRef problem, const KernelConfig& config) = 0;
+  /// prepare() of a config that keeps to `limits`: passes them to a library that chooses for itself, then
+  /// checks the launch. Throws unsupported, naming the limit, when the config breaks one or that is not
+  /// known.
+  virtual std::unique_ptr<Launch> prepare_within(ProblemRef problem, const KernelConfig& config,
+                                                 const Limits& limits);
   /// Does what prepare() spends long on (code that is compiled at run time) for many configs of one problem
   /// at once, so that prepare() is quick. Returns one text per config: why it was left out, because `seconds`
   /// were over; empty for all others. By default nothing takes long.
@@ -198,6 +204,9 @@ class KSCOUT_API Backend {
     return std::vector<std::string>(configs.size());
   }
 };
+
+/// Throws unsupported, naming both numbers, when a launch needs more workspace than the limits allow.
+KSCOUT_API void check_workspace(const Launch& launch, const Limits& limits);
 
 /// Throws invalid_argument, naming both memories and the remedy, unless a backend that reaches memory
 /// `reached` also reaches memory `given`.

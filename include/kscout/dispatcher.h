@@ -76,13 +76,17 @@ struct DispatchPolicy {
   /// Charges the set-up of a config over this many calls (SelectorRequest::calls). A selector passed to the
   /// constructor charges what its own request says.
   std::int64_t calls = 0;
+  /// Limits of all runs; a call may add stricter ones. Decisions under limits are kept apart from others,
+  /// also in `db`.
+  Limits limits = {};
 };
 
-/// The stream and workspace of a run.
+/// The stream, workspace and limits of a run.
 struct RunOn {
   Stream stream = {};
   void* workspace = nullptr;  ///< as Launch::run requires; null: the dispatcher's own, grown when needed
   std::size_t workspace_bytes = 0;  ///< at least Dispatcher::workspace_bytes(problem)
+  Limits limits = {};               ///< besides those of the dispatcher's policy
 };
 
 /// A filter that a dispatcher packed once, with the config that its runs use. Owns its memory: the caller's
@@ -129,11 +133,16 @@ class KSCOUT_API Dispatcher {
   /// else for its cheapest form with copies. A config that this machine cannot run (a model for another
   /// device) is skipped. Opens no device, unless the fallback is exhaustive and has to measure. Throws
   /// unsupported when no config can run the problem in any form, invalid_argument for a bad problem.
-  Solution get_solution(ProblemRef problem, const std::optional<MemorySpace>& space = {});
+  ///
+  /// Under limits, configs are prepared in the order of the ranking until one keeps them; this opens the
+  /// device, and `unsupported` also means that none does. A library's own suggestions get the limits, too.
+  Solution get_solution(ProblemRef problem, const std::optional<MemorySpace>& space = {},
+                        const Limits& limits = {});
 
   /// Bytes of workspace that run() needs for this problem. Prepares the launch, so that the next run() of the
   /// problem only runs. Throws the errors of get_solution and Backend::prepare.
-  std::size_t workspace_bytes(ProblemRef problem, const std::optional<MemorySpace>& space = {});
+  std::size_t workspace_bytes(ProblemRef problem, const std::optional<MemorySpace>& space = {},
+                              const Limits& limits = {});
 
   /// Computes the result with get_solution(problem). With a workspace and after workspace_bytes(problem), it
   /// allocates nothing and waits for nothing. When a kernel refuses the problem while it is prepared, the
@@ -144,8 +153,8 @@ class KSCOUT_API Dispatcher {
   Solution run(ProblemRef problem, const Buffers& buffers, const RunOn& on = {});
   Solution run(const GemmProblem& problem, const GemmBuffers& buffers, const RunOn& on = {});
 
-  /// Computes C with this config, without copies. Throws unsupported, with the rule and its reason, when the
-  /// config cannot take the problem.
+  /// Computes C with this config, without copies. Throws unsupported, with the rule or the limit and its
+  /// reason, when the config cannot take the problem.
   void run_explicit(ProblemRef problem, const KernelConfig& config, const Buffers& buffers,
                     const RunOn& on = {});
   void run_explicit(const GemmProblem& problem, const KernelConfig& config, const GemmBuffers& buffers,
@@ -158,9 +167,10 @@ class KSCOUT_API Dispatcher {
                     const RunOn& on = {});
 
   /// Packs the filter of a conv_fwd or conv_bwd_data for many runs; the config is the best one for a problem
-  /// that is `prepacked`, whether or not `problem` is. Uses only tensors.wei and tensors.space, and waits
-  /// until the filter is packed. Refinement (DispatchPolicy) happens here, on an image of zeros. Throws the
-  /// errors of workspace_bytes, invalid_argument for conv_bwd_weight or a null filter.
+  /// that is `prepacked`, whether or not `problem` is; it keeps the limits of the policy. Uses only
+  /// tensors.wei and tensors.space, and waits until the filter is packed. Refinement (DispatchPolicy) happens
+  /// here, on an image of zeros. Throws the errors of workspace_bytes, invalid_argument for conv_bwd_weight
+  /// or a null filter.
   PackedFilter pack_filter(const ConvProblem& problem, const ConvTensors& tensors, Stream stream = {});
   /// Computes the result with a filter that this dispatcher packed; tensors.wei must be null. Throws
   /// invalid_argument for the filter of another dispatcher, tensors in another memory than the filter's, and

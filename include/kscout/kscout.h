@@ -208,6 +208,15 @@ KSCOUT_API kscout_status kscout_config_parse(const char* name, kscout_config* co
 /// state the axis.
 KSCOUT_API kscout_status kscout_config_axis(const kscout_config* config, const char* axis, int32_t* value);
 
+/* ------------------------------------------------------------ limits */
+
+/// Limits of a choice, combined with |. A config that breaks one, or of which that is not known, is never
+/// chosen; KSCOUT_UNSUPPORTED when none is left.
+enum {
+  KSCOUT_LIMIT_WORKSPACE = 1,     ///< at most max_workspace_bytes, copies of operands included
+  KSCOUT_LIMIT_DETERMINISTIC = 2  ///< equal bits from equal operands in every run on one device
+};
+
 /* ------------------------------------------------------------ selection */
 
 /// The goal of a ranking. A model supports the goals that it was trained for.
@@ -267,7 +276,9 @@ typedef struct kscout_request {
   /// Charges the set-up of a config over this many calls: a choice has the lowest time_us + setup_us / calls.
   /// 0: set-up is not charged.
   int64_t calls;
-  int64_t reserved[4];
+  int64_t limits;               ///< KSCOUT_LIMIT_... of all its choices; 0: none
+  int64_t max_workspace_bytes;  ///< read with KSCOUT_LIMIT_WORKSPACE
+  int64_t reserved[2];
 } kscout_request;
 /// Sets KSCOUT_DEVICES_SAME_ARCH and KSCOUT_OP_GEMM, the rest to NULL or 0.
 KSCOUT_API void kscout_request_init(kscout_request* request);
@@ -382,7 +393,9 @@ typedef struct kscout_policy {
   double refine_seconds;  ///< time for the timed rounds, once per problem
   const char* db;         ///< file that stores decisions found by timing; NULL: none
   int64_t calls;          ///< as in kscout_request
-  int64_t reserved[5];
+  int64_t limits;         ///< KSCOUT_LIMIT_... of all its choices; 0: none
+  int64_t max_workspace_bytes;  ///< read with KSCOUT_LIMIT_WORKSPACE
+  int64_t reserved[3];
 } kscout_policy;
 /// Sets analytic costs, no refinement, refine_seconds 0.05, the rest to NULL or 0.
 KSCOUT_API void kscout_policy_init(kscout_policy* policy);
@@ -419,9 +432,11 @@ typedef struct kscout_buffers {
   const void* bias;  ///< n elements, when the epilogue adds one
   void* stream;      ///< cudaStream_t or hipStream_t; NULL: the device's default stream. The CPU ignores it
   void* workspace;   ///< aligned to 64 bytes (256 on a GPU); NULL: the dispatcher's own
-  size_t workspace_bytes;  ///< at least the bytes of kscout_workspace_bytes
-  kscout_space space;      ///< memory of the operands; a kernel that cannot reach it never runs
-  int64_t reserved[5];
+  size_t workspace_bytes;       ///< at least the bytes of kscout_workspace_bytes
+  kscout_space space;           ///< memory of the operands; a kernel that cannot reach it never runs
+  int64_t limits;               ///< KSCOUT_LIMIT_... besides those of the policy; 0: none
+  int64_t max_workspace_bytes;  ///< read with KSCOUT_LIMIT_WORKSPACE
+  int64_t reserved[3];
 } kscout_buffers;
 
 /// Sets alpha 1, beta 0, host memory, the rest to NULL or 0.
@@ -458,8 +473,10 @@ typedef struct kscout_conv_buffers {
   void* stream;  ///< stream, workspace and workspace_bytes as in kscout_buffers
   void* workspace;
   size_t workspace_bytes;
-  kscout_space space;  ///< memory of the tensors
-  int64_t reserved[5];
+  kscout_space space;           ///< memory of the tensors
+  int64_t limits;               ///< KSCOUT_LIMIT_... besides those of the policy; 0: none
+  int64_t max_workspace_bytes;  ///< read with KSCOUT_LIMIT_WORKSPACE
+  int64_t reserved[3];
 } kscout_conv_buffers;
 
 /// Sets host memory, the rest to NULL or 0.
@@ -490,8 +507,10 @@ typedef struct kscout_operands {
   void* stream;        ///< stream, workspace and workspace_bytes as in kscout_buffers
   void* workspace;
   size_t workspace_bytes;
-  kscout_space space;  ///< memory of the operands
-  int64_t reserved[5];
+  kscout_space space;           ///< memory of the operands
+  int64_t limits;               ///< KSCOUT_LIMIT_... besides those of the policy; 0: none
+  int64_t max_workspace_bytes;  ///< read with KSCOUT_LIMIT_WORKSPACE
+  int64_t reserved[3];
 } kscout_operands;
 
 /// Sets alpha 1, beta 0, host memory, the rest to NULL or 0.

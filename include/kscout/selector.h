@@ -25,6 +25,7 @@
 #include <kscout/any_problem.h>
 #include <kscout/config.h>
 #include <kscout/device.h>
+#include <kscout/limits.h>
 
 namespace kscout {
 
@@ -126,6 +127,12 @@ struct SelectorRequest {
   /// lowest time_us + setup_us / calls among the shortlist. An unknown set-up time counts as 0. 0: set-up is
   /// not charged.
   std::int64_t calls = 0;
+  /// Limits of all choices; a call may add stricter ones.
+  Limits limits = {};
+  /// Returns why a config breaks limits for a problem; empty when it keeps them. Null: what the family file
+  /// states and, in the memory of this machine's CPU, what the kernel needs. A config of which that is not
+  /// known is never chosen.
+  std::function<std::string(ProblemRef, const KernelConfig&, const Limits&)> breaks = {};
 };
 
 /// Counts of the decision cache since the selector was made.
@@ -153,20 +160,25 @@ class KSCOUT_API Selector {
   static Selector find(Op op, DType dtype, const SelectorRequest& request);
 
   /// Selects the config to run. Throws invalid_argument for a bad problem or an order that the model lacks,
-  /// unsupported when no config can take the problem. Thread-safe.
-  Choice select(ProblemRef problem, By by = By::best) const;
+  /// unsupported when no config can take the problem, or none that can keeps `limits`. Under limits, the
+  /// choice is the first config of the ranking that keeps them. Thread-safe.
+  Choice select(ProblemRef problem, By by = By::best, const Limits& limits = {}) const;
   /// select() without exceptions; writes `choice` only when it returns ok. Takes no lock. Allocates only when
-  /// a signature is new, or when more threads select at once than ever before.
-  SelectStatus try_select(ProblemRef problem, Choice& choice, By by = By::best) const noexcept;
+  /// a signature is new, when more threads select at once than ever before, or when a choice under limits is
+  /// not cached.
+  SelectStatus try_select(ProblemRef problem, Choice& choice, By by = By::best,
+                          const Limits& limits = {}) const noexcept;
 
   /// Fills `best` with configs, best first; ties keep family order. Returns how many: fewer than best.size()
   /// when fewer can take the problem. Throws the errors of select().
-  std::size_t rank(ProblemRef problem, std::span<Choice> best, By by = By::best) const;
+  std::size_t rank(ProblemRef problem, std::span<Choice> best, By by = By::best,
+                   const Limits& limits = {}) const;
   /// rank() without exceptions; writes `count` when it returns ok.
-  SelectStatus try_rank(ProblemRef problem, std::span<Choice> best, std::size_t& count,
-                        By by = By::best) const noexcept;
+  SelectStatus try_rank(ProblemRef problem, std::span<Choice> best, std::size_t& count, By by = By::best,
+                        const Limits& limits = {}) const noexcept;
   /// rank() that returns a vector of at most `count` choices.
-  std::vector<Choice> rank(ProblemRef problem, std::size_t count, By by = By::best) const;
+  std::vector<Choice> rank(ProblemRef problem, std::size_t count, By by = By::best,
+                           const Limits& limits = {}) const;
 
   /// Says whether rules refuse a config for a problem, so that a program with choices of its own can leave
   /// out configs that are known to compute wrong results (Verdict in kscout/family.h):

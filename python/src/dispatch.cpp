@@ -32,13 +32,13 @@ nb::object new_result(const Problem& problem, const Sizes& shape) {
 }
 
 /// Where a call's kernel runs: `stream` is a cudaStream_t or hipStream_t, or 0 for the GPU's default queue.
-RunOn run_on(std::uintptr_t stream, const MemorySpace& space) {
+RunOn run_on(std::uintptr_t stream, const MemorySpace& space, const Limits& limits = {}) {
   if (stream != 0 && space.kind == MemoryKind::host) {
     throw Error(Errc::invalid_argument,
                 "stream=" + std::to_string(stream) +
                     ": arrays in the host's memory are computed in the calling thread; leave it out");
   }
-  return {.stream = {reinterpret_cast<void*>(stream)}};
+  return {.stream = {reinterpret_cast<void*>(stream)}, .limits = limits};
 }
 
 /// The array for the result: the one given as c, or a new one. Throws for arguments that go only with others.
@@ -56,9 +56,9 @@ nb::object result_of(const Problem& problem, const ArrayCall& call, const Sizes&
 
 /// Runs without Python's global lock.
 void run_into(Dispatcher& dispatcher, const Problem& problem, const ArrayCall& call, const OutputArray& c,
-              std::uintptr_t stream, const std::optional<NamedConfig>& config) {
+              std::uintptr_t stream, const std::optional<NamedConfig>& config, const Limits& limits = {}) {
   const Buffers buffers = array_operands(problem.kind()).buffers(problem, call, c);
-  const RunOn on = run_on(stream, buffers.space);
+  const RunOn on = run_on(stream, buffers.space, limits);
   const nb::gil_scoped_release unlocked;
   if (config) {
     dispatcher.run_explicit(problem, config->config, buffers, on);
@@ -69,10 +69,10 @@ void run_into(Dispatcher& dispatcher, const Problem& problem, const ArrayCall& c
 
 /// Returns C.
 nb::object run(Dispatcher& dispatcher, const Problem& problem, const ArrayCall& call, std::uintptr_t stream,
-               const std::optional<NamedConfig>& config) {
+               const std::optional<NamedConfig>& config, const Limits& limits) {
   check(problem);
   const nb::object result = result_of(problem, call, array_operands(problem.kind()).result_shape(problem));
-  run_into(dispatcher, problem, call, writable("c", result), stream, config);
+  run_into(dispatcher, problem, call, writable("c", result), stream, config, limits);
   return result;
 }
 
@@ -107,12 +107,14 @@ Dispatcher& dispatcher_of(Dispatcher& dispatcher) { return dispatcher; }
 Dispatcher& dispatcher_of(RunnableRegistry& registry) { return registry.dispatcher(); }
 
 DispatchPolicy policy_of(std::string_view fallback, std::string rules, std::size_t refine_top,
-                         double refine_seconds, const FileArgument& db, int threads) {
+                         double refine_seconds, const FileArgument& db, int threads,
+                         std::optional<std::int64_t> workspace_limit, bool deterministic) {
   return {.fallback = parse<Fallback>(fallback),
           .rules = std::move(rules),
           .refine = {.top = refine_top, .seconds = refine_seconds},
           .db = db.value_or(std::filesystem::path()),
-          .threads = threads};
+          .threads = threads,
+          .limits = limits_of(workspace_limit, deterministic)};
 }
 
 using Space = std::optional<MemorySpace>;
@@ -141,7 +143,8 @@ constexpr const char* kRunHelp =
     "no kernel takes the problem as it is. Without `c` the result is a new NumPy array; on a GPU c must be "
     "given, and the "
     "run is enqueued in `stream` (a cudaStream_t or hipStream_t as a number; 0: the GPU's default queue) "
-    "without waiting for it.";
+    "without waiting for it. `workspace_limit` and `deterministic` are those of Selector.select, besides the "
+    "limits of the dispatcher.";
 constexpr const char* kMatmulHelp =
     "run() of the problem derived from the arrays: layout and leading dimensions come from their strides. "
     "Two matrices, two batches of matrices, or a batch times one matrix, which is one product of all rows.";
@@ -343,19 +346,22 @@ void bind_running(nb::class_<T>& type) {
       "run",
       [](T& self, const ProblemArgument& argument, InputArray a, std::optional<InputArray> b, nb::object c,
          double alpha, double beta, std::optional<InputArray> bias, const std::optional<NamedConfig>& config,
-         std::uintptr_t stream, const nb::kwargs& operands) {
+         std::uintptr_t stream, std::optional<std::int64_t> workspace_limit, bool deterministic,
+         const nb::kwargs& operands) {
         ArrayCall call{.a = a, .b = b, .c = c, .alpha = alpha, .beta = beta};
         if (bias) call.further.emplace("bias", *bias);
         for (const auto& [name, array] : operands) {
           const auto operand = nb::cast<std::string>(name);
           call.further.emplace(operand, from_python<InputArray>(operand, array));
         }
-        return run(dispatcher_of(self), problem_of(argument), call, stream, config);
+        return run(dispatcher_of(self), problem_of(argument), call, stream, config,
+                   limits_of(workspace_limit, deterministic));
       },
       nb::arg("problem"), nb::arg("a").noconvert(), nb::arg("b").noconvert() = nb::none(),
       nb::arg("c") = nb::none(), nb::kw_only(), nb::arg("alpha") = 1.0, nb::arg("beta") = 0.0,
       nb::arg("bias").noconvert() = nb::none(), nb::arg("config") = nb::none(), nb::arg("stream") = 0,
-      nb::arg("operands"), kRunHelp);
+      nb::arg("workspace_limit") = nb::none(), nb::arg("deterministic") = false, nb::arg("operands"),
+      kRunHelp);
   type.def(
       "matmul",
       [](T& self, InputArray a, InputArray b, nb::object c, double alpha, double beta,
@@ -432,20 +438,24 @@ void bind_registry(nb::module_& module) {
       "many of the best predictions are timed when a problem first runs, for `refine_seconds`; `db` is the "
       "file that stores decisions found by timing. `threads`: max threads of one kernel on the CPU (0: "
       "KSCOUT_THREADS, else the fewest of OMP_NUM_THREADS, the CPUs that the process may use and its CPU "
-      "quota). Making a registry opens no device.");
+      "quota). `workspace_limit` and `deterministic` limit every run as they do Selector.select; a "
+      "dispatcher prepares configs until one keeps the limits. Making a registry opens no device.");
   registry.def(
       "__init__",
       [](RunnableRegistry* self, const std::vector<std::filesystem::path>& libraries,
          std::string_view fallback, std::string rules, std::size_t refine_top, double refine_seconds,
-         const FileArgument& db, int threads) {
+         const FileArgument& db, int threads, std::optional<std::int64_t> workspace_limit,
+         bool deterministic) {
         Registry here = Registry::here();
         for (const auto& index : libraries) here.add_library(index);
         new (self) RunnableRegistry(
-            std::move(here), policy_of(fallback, std::move(rules), refine_top, refine_seconds, db, threads));
+            std::move(here), policy_of(fallback, std::move(rules), refine_top, refine_seconds, db, threads,
+                                       workspace_limit, deterministic));
       },
       nb::kw_only(), nb::arg("libraries") = std::vector<std::filesystem::path>(),
       nb::arg("fallback") = "analytic", nb::arg("rules") = "default", nb::arg("refine_top") = 0,
-      nb::arg("refine_seconds") = Refinement{}.seconds, nb::arg("db") = nb::none(), nb::arg("threads") = 0);
+      nb::arg("refine_seconds") = Refinement{}.seconds, nb::arg("db") = nb::none(), nb::arg("threads") = 0,
+      nb::arg("workspace_limit") = nb::none(), nb::arg("deterministic") = false);
   registry.def_prop_ro(
       "backends",
       [](const RunnableRegistry& r) {
@@ -487,13 +497,15 @@ void bind_dispatcher(nb::module_& module) {
       "__init__",
       [](Dispatcher* self, const Selector& selector, std::string_view name, std::string_view fallback,
          std::string rules, std::size_t refine_top, double refine_seconds, const FileArgument& db,
-         int threads) {
+         int threads, std::optional<std::int64_t> workspace_limit, bool deterministic) {
         new (self) Dispatcher(selector, backend(name),
-                              policy_of(fallback, std::move(rules), refine_top, refine_seconds, db, threads));
+                              policy_of(fallback, std::move(rules), refine_top, refine_seconds, db, threads,
+                                        workspace_limit, deterministic));
       },
       nb::arg("selector"), nb::kw_only(), nb::arg("backend") = "cpu", nb::arg("fallback") = "analytic",
       nb::arg("rules") = "default", nb::arg("refine_top") = 0,
-      nb::arg("refine_seconds") = Refinement{}.seconds, nb::arg("db") = nb::none(), nb::arg("threads") = 0);
+      nb::arg("refine_seconds") = Refinement{}.seconds, nb::arg("db") = nb::none(), nb::arg("threads") = 0,
+      nb::arg("workspace_limit") = nb::none(), nb::arg("deterministic") = false);
   bind_running(dispatcher);
 }
 

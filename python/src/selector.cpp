@@ -47,20 +47,24 @@ Selector load(const std::filesystem::path& path, const std::optional<DeviceArgum
                                .calls = calls});
 }
 
-NamedChoice select(const Selector& selector, const ProblemArgument& argument, std::string_view order) {
+NamedChoice select(const Selector& selector, const ProblemArgument& argument, std::string_view order,
+                   std::optional<std::int64_t> workspace_limit, bool deterministic) {
   const Problem problem = problem_of(argument);
   const By by = parse<By>(order);
+  const Limits limits = limits_of(workspace_limit, deterministic);
   const nb::gil_scoped_release unlocked;
-  return {selector.select(problem, by), signature_of(problem)};
+  return {selector.select(problem, by, limits), signature_of(problem)};
 }
 
 std::vector<NamedChoice> rank(const Selector& selector, const ProblemArgument& argument, std::size_t count,
-                              std::string_view order) {
+                              std::string_view order, std::optional<std::int64_t> workspace_limit,
+                              bool deterministic) {
   const Problem problem = problem_of(argument);
   const By by = parse<By>(order);
+  const Limits limits = limits_of(workspace_limit, deterministic);
   const nb::gil_scoped_release unlocked;
   std::vector<NamedChoice> named;
-  for (const Choice& choice : selector.rank(problem, count, by))
+  for (const Choice& choice : selector.rank(problem, count, by, limits))
     named.push_back({.choice = choice, .signature = signature_of(problem)});
   return named;
 }
@@ -219,10 +223,16 @@ void bind_selector(nb::module_& module) {
                        "Hits, misses and evictions of the decision cache.");
   selector.def_prop_ro("warnings", &Selector::warnings,
                        "Warnings about the model, such as that it was trained on another device.");
-  selector.def("select", &select, nb::arg("problem"), nb::arg("by") = "best",
-               "The config to run. `by`: best, tflops, latency or bandwidth, as the model was trained for.");
-  selector.def("rank", &rank, nb::arg("problem"), nb::arg("count") = 5, nb::arg("by") = "best",
-               "The best configs, best first; fewer than `count` when fewer apply to the problem.");
+  selector.def("select", &select, nb::arg("problem"), nb::arg("by") = "best", nb::kw_only(),
+               nb::arg("workspace_limit") = nb::none(), nb::arg("deterministic") = false,
+               "The config to run. `by`: best, tflops, latency or bandwidth, as the model was trained for. "
+               "`workspace_limit`: bytes of workspace at most; `deterministic`: only configs that give equal "
+               "bits in every run. A config of which that is not known is left out; Unsupported when none is "
+               "left.");
+  selector.def("rank", &rank, nb::arg("problem"), nb::arg("count") = 5, nb::arg("by") = "best", nb::kw_only(),
+               nb::arg("workspace_limit") = nb::none(), nb::arg("deterministic") = false,
+               "The best configs, best first; fewer than `count` when fewer apply to the problem. The limits "
+               "are those of select().");
   selector.def("verdict", &verdict_of, nb::arg("problem"), nb::arg("config"),
                "Whether rules refuse a config (or its name) for a problem: of any source, also of configs "
                "that this selector never chooses. Runs nothing; takes microseconds.");

@@ -139,3 +139,17 @@ def test_a_verdict_says_which_rule_refuses_a_config_of_any_source():
     allowed = selector.verdict(Gemm(16, 8, 4608, "bf16"), kscout.Config(config))
     assert (allowed.status, allowed.rule, allowed.because, allowed.since) == ("allowed", None, None, None)
     assert selector.verdict("gemm:16x8x4608:bf16", config.replace("130100", "120900")).status == "unknown"
+
+
+def test_a_choice_under_limits_keeps_them_or_is_an_error():
+    selector = Selector.analytic()
+    free = selector.select(PROBLEM)
+    assert selector.select(PROBLEM, deterministic=True, workspace_limit=1 << 30).config == free.config
+    ranked = selector.rank(PROBLEM, 3, deterministic=True)
+    assert ranked[0].config == free.config
+    with pytest.raises(kscout.InvalidArgument, match="workspace_limit=-1"):
+        selector.select(PROBLEM, workspace_limit=-1)
+    with pytest.raises(kscout.Unsupported, match="keeps the limits"):
+        Selector.analytic(device="gfx942").select("gemm:64x64x64:bf16", deterministic=True)
+    registry = kscout.Registry(workspace_limit=1 << 24, deterministic=True)
+    assert registry.workspace_bytes(PROBLEM) <= 1 << 24

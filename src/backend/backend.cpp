@@ -14,6 +14,7 @@
 #include "backend/hip/hip_backend.h"
 #include "core/fail.h"
 #include "core/names.h"
+#include "family/legality.h"
 
 namespace kscout {
 
@@ -39,6 +40,37 @@ constexpr auto kNames = [] {
 }();
 
 }  // namespace
+
+std::string print(const Limits& limits) {
+  std::string text;
+  if (limits.workspace_bytes >= 0) text = fmt::format("workspace<={}", limits.workspace_bytes);
+  if (limits.deterministic) text += text.empty() ? "deterministic" : ",deterministic";
+  return text;
+}
+
+void check(const Limits& limits) {
+  if (limits.workspace_bytes < Limits::none) {
+    fail(Errc::invalid_argument, "workspace limit of {} bytes: must be at least 0, or -1 for no limit",
+         limits.workspace_bytes);
+  }
+}
+
+void check_workspace(const Launch& launch, const Limits& limits) {
+  const std::size_t bytes = launch.workspace_bytes();
+  if (limits.workspace_bytes < 0 || bytes <= static_cast<std::size_t>(limits.workspace_bytes)) return;
+  fail(Errc::unsupported, "a workspace of {} bytes, the limit is {}", bytes, limits.workspace_bytes);
+}
+
+std::unique_ptr<Launch> Backend::prepare_within(ProblemRef problem, const KernelConfig& config,
+                                                const Limits& limits) {
+  if (limits.deterministic) {
+    if (const std::string why = deterministic_refusal(problem, config, device()); !why.empty())
+      fail(Errc::unsupported, "{}: {}", kscout::print(problem), why);
+  }
+  auto launch = prepare(problem, config);
+  check_workspace(*launch, limits);
+  return launch;
+}
 
 std::string print(const MemorySpace& space) {
   const std::string kind(word(space.kind));

@@ -11,6 +11,7 @@
 #include <kscout/device.h>
 #include <kscout/dispatcher.h>
 #include <kscout/kscout.h>
+#include <kscout/limits.h>
 #include <kscout/selector.h>
 
 namespace kscout::capi {
@@ -61,6 +62,10 @@ const Problem& problem_of(const kscout_problem* problem);
 KernelConfig config_of(const kscout_config* config);
 void store(const KernelConfig& from, kscout_config& to) noexcept;
 void store(const Choice& from, kscout_choice& to) noexcept;
+
+/// The limits of a C struct. Throws invalid_argument for unknown bits, and for a number of bytes without its
+/// bit.
+Limits limits_of(std::int64_t limits, std::int64_t max_workspace_bytes);
 
 /// Copies a text and its length to the caller, as documented for kscout_gemm_print. Throws invalid_argument
 /// when the text does not fit.

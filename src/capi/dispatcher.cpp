@@ -71,7 +71,10 @@ kscout::Buffers operands_of(const kscout_operands& b) {
 
 template <class Buffers>
 RunOn place_of(const Buffers& b) {
-  return {.stream = {b.stream}, .workspace = b.workspace, .workspace_bytes = b.workspace_bytes};
+  return {.stream = {b.stream},
+          .workspace = b.workspace,
+          .workspace_bytes = b.workspace_bytes,
+          .limits = limits_of(b.limits, b.max_workspace_bytes)};
 }
 
 DispatchPolicy policy_of(const kscout_policy* given) {
@@ -84,7 +87,8 @@ DispatchPolicy policy_of(const kscout_policy* given) {
           .refine = {.top = from.refine_top, .seconds = from.refine_seconds},
           .db = text_or(from.db, ""),
           .threads = from.threads,
-          .calls = from.calls};
+          .calls = from.calls,
+          .limits = limits_of(from.limits, from.max_workspace_bytes)};
 }
 
 Dispatcher& dispatcher_of(kscout_dispatcher* handle) { return required(handle, "dispatcher").dispatcher; }

@@ -43,7 +43,8 @@ SelectorRequest request_of(const kscout_request* given) {
           .db = text_or(from.db, ""),
           .driver = text_or(from.driver, ""),
           .threads = from.threads,
-          .calls = from.calls};
+          .calls = from.calls,
+          .limits = limits_of(from.limits, from.max_workspace_bytes)};
 }
 
 /// Creates a selector for a handle.
@@ -105,6 +106,22 @@ kscout_status verdict_of(const kscout_selector* selector, const C* problem, cons
 }
 
 }  // namespace
+
+Limits limits_of(std::int64_t limits, std::int64_t max_workspace_bytes) {
+  constexpr std::int64_t kKnown = KSCOUT_LIMIT_WORKSPACE | KSCOUT_LIMIT_DETERMINISTIC;
+  if ((limits & ~kKnown) != 0)
+    throw Error(Errc::invalid_argument,
+                fmt::format("limits={}: only KSCOUT_LIMIT_WORKSPACE (1) and KSCOUT_LIMIT_DETERMINISTIC (2), "
+                            "combined with |",
+                            limits));
+  const bool workspace = (limits & KSCOUT_LIMIT_WORKSPACE) != 0;
+  if (max_workspace_bytes < 0 || (!workspace && max_workspace_bytes != 0))
+    throw Error(Errc::invalid_argument,
+                fmt::format("max_workspace_bytes={}: at least 0 with KSCOUT_LIMIT_WORKSPACE in limits, 0 "
+                            "without it",
+                            max_workspace_bytes));
+  return {workspace ? max_workspace_bytes : Limits::none, (limits & KSCOUT_LIMIT_DETERMINISTIC) != 0};
+}
 
 void store(const Choice& from, kscout_choice& to) noexcept {
   to = {};

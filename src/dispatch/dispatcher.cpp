@@ -98,28 +98,43 @@ Registry registry_of(Backend& backend) {
   return registry;
 }
 
+/// A problem, the memory of its operands, and the limits of a run.
+struct LimitedProblem {
+  PlacedProblem placed;
+  Limits limits;
+  bool operator==(const LimitedProblem&) const = default;
+};
+struct LimitedProblemHash {
+  std::size_t operator()(const LimitedProblem& of) const noexcept {
+    const auto limits =
+        2 * static_cast<std::size_t>(of.limits.workspace_bytes) + (of.limits.deterministic ? 1 : 0);
+    return PlacedProblemHash()(of.placed) + 0xC2B2AE3D27D4EB4Fu * (limits + 2);
+  }
+};
+
 /// The decisions and prepared launches.
 class Decided {
  public:
   struct Entry {
     Solution solution;
+    Limits limits;
     std::unique_ptr<Launch> launch;  ///< null until a run or a workspace query
   };
 
-  Entry& entry(Solver& solver, ProblemRef problem, const MemorySpace& space) {
-    const PlacedProblem placed{problem.value(), space};
-    if (const auto found = entries_.find(placed); found != entries_.end()) return found->second;
-    const Solution solution = solver.solve(problem, space);
+  Entry& entry(Solver& solver, ProblemRef problem, const MemorySpace& space, const Limits& limits) {
+    const LimitedProblem key{{problem.value(), space}, limits};
+    if (const auto found = entries_.find(key); found != entries_.end()) return found->second;
+    const Solution solution = solver.solve(problem, space, limits);
     if (entries_.size() >= Dispatcher::kReadyLaunches) entries_.clear();
-    return entries_.emplace(placed, Entry{solution, nullptr}).first->second;
+    return entries_.emplace(key, Entry{solution, limits, nullptr}).first->second;
   }
 
   void make_ready(Solver& solver, ProblemRef problem, Entry& one) {
-    if (!one.launch) one.launch = solver.make_ready(problem, one.solution);
+    if (!one.launch) one.launch = solver.make_ready(problem, one.solution, one.limits);
   }
 
  private:
-  std::unordered_map<PlacedProblem, Entry, PlacedProblemHash> entries_;
+  std::unordered_map<LimitedProblem, Entry, LimitedProblemHash> entries_;
 };
 
 }  // namespace
@@ -175,18 +190,19 @@ struct Dispatcher::Impl {
     return *support.backend;
   }
 
-  Decided::Entry& entry(ProblemRef problem, const std::optional<MemorySpace>& space) {
-    return decided.entry(solver, problem, solver.space_or_first(space));
+  Decided::Entry& entry(ProblemRef problem, const std::optional<MemorySpace>& space, const Limits& limits) {
+    return decided.entry(solver, problem, solver.space_or_first(space), solver.limits_with(limits));
   }
 
-  Solution get_solution(ProblemRef problem, const std::optional<MemorySpace>& space) {
+  Solution get_solution(ProblemRef problem, const std::optional<MemorySpace>& space, const Limits& limits) {
     const std::scoped_lock lock(mutex);
-    return entry(problem, space).solution;
+    return entry(problem, space, limits).solution;
   }
 
-  std::size_t workspace_bytes(ProblemRef problem, const std::optional<MemorySpace>& space) {
+  std::size_t workspace_bytes(ProblemRef problem, const std::optional<MemorySpace>& space,
+                              const Limits& limits) {
     const std::scoped_lock lock(mutex);
-    Decided::Entry& one = entry(problem, space);
+    Decided::Entry& one = entry(problem, space, limits);
     decided.make_ready(solver, problem, one);
     return one.launch->workspace_bytes();
   }
@@ -194,9 +210,10 @@ struct Dispatcher::Impl {
   /// The problem and its buffers must be checked.
   Solution run_best(ProblemRef problem, const Buffers& buffers, const RunOn& on) {
     const std::scoped_lock lock(mutex);
-    Decided::Entry& one = entry(problem, buffers.space);
+    Decided::Entry& one = entry(problem, buffers.space, on.limits);
     if (is_empty(problem)) return one.solution;  // nothing to compute
-    if (!one.launch && solver.wants_refinement(one.solution)) solver.refine(buffers, one.solution);
+    if (!one.launch && solver.wants_refinement(one.solution))
+      solver.refine(buffers, one.solution, one.limits);
     decided.make_ready(solver, problem, one);
     run(*one.launch, *one.solution.backend, problem, buffers, on);
     return one.solution;
@@ -207,7 +224,9 @@ struct Dispatcher::Impl {
     const std::scoped_lock lock(mutex);
     Backend& backend = backend_of(problem, config, buffers.space);
     if (is_empty(problem)) return;
-    const auto launch = backend.prepare(problem, config);
+    const Limits limits = solver.limits_with(on.limits);
+    const auto launch =
+        limits.any() ? backend.prepare_within(problem, config, limits) : backend.prepare(problem, config);
     run(*launch, backend, problem, buffers, on);
   }
 
@@ -222,18 +241,18 @@ struct Dispatcher::Impl {
     memory.set(image_of_zeros, std::byte{0}, bytes, {});
     Buffers buffers = operands_of(problem.op, tensors);
     buffers.operand[0] = image_of_zeros;
-    solver.refine(buffers, solution);
+    solver.refine(buffers, solution, solver.limits_with({}));
   }
 
   /// The problem is prepacked; it and its filter must be checked.
   std::unique_ptr<PackedFilter::Impl> pack(const ConvProblem& problem, const ConvTensors& tensors,
                                            Stream stream) {
     const std::scoped_lock lock(mutex);
-    Decided::Entry& one = entry(problem, tensors.space);
+    Decided::Entry& one = entry(problem, tensors.space, {});
     if (!one.launch && solver.wants_refinement(one.solution)) refine_packed(problem, tensors, one.solution);
     decided.make_ready(solver, problem, one);
     Solution solution = one.solution;
-    auto launch = solver.make_ready(problem, solution);  // of its own: the entry's may be dropped
+    auto launch = solver.make_ready(problem, solution, one.limits);  // of its own: the entry's may be dropped
     std::unique_ptr<PackedFilter::Impl> packed(new PackedFilter::Impl{.problem = problem,
                                                                       .solution = solution,
                                                                       .space = tensors.space,
@@ -298,12 +317,14 @@ Dispatcher::~Dispatcher() = default;
 Dispatcher::Dispatcher(Dispatcher&&) noexcept = default;
 Dispatcher& Dispatcher::operator=(Dispatcher&&) noexcept = default;
 
-Solution Dispatcher::get_solution(ProblemRef problem, const std::optional<MemorySpace>& space) {
-  return impl_->get_solution(problem, space);
+Solution Dispatcher::get_solution(ProblemRef problem, const std::optional<MemorySpace>& space,
+                                  const Limits& limits) {
+  return impl_->get_solution(problem, space, limits);
 }
 
-std::size_t Dispatcher::workspace_bytes(ProblemRef problem, const std::optional<MemorySpace>& space) {
-  return impl_->workspace_bytes(problem, space);
+std::size_t Dispatcher::workspace_bytes(ProblemRef problem, const std::optional<MemorySpace>& space,
+                                        const Limits& limits) {
+  return impl_->workspace_bytes(problem, space, limits);
 }
 
 Solution Dispatcher::run(ProblemRef problem, const Buffers& buffers, const RunOn& on) {

@@ -52,6 +52,19 @@ PaddedLaunch::PaddedLaunch(ProblemRef problem, const ExecutionForm& form, std::u
   if (is_prepacked(problem)) packed_copy_ = std::exchange(operands_.at[Buffers::packable].bytes, 0);
 }
 
+std::size_t copies_bytes(ProblemRef problem, const ExecutionForm& form) {
+  if (!form.padded()) return 0;
+  std::size_t bytes = 0;
+  const CopiedOperands operands = operation(problem.kind()).copied_operands(problem, form);
+  for (std::size_t at = 0; at < operands.at.size(); ++at) {
+    const CopiedOperand& one = operands.at[at];
+    // The copy of a prepacked filter is part of the packed filter.
+    if (!one.copied || (at == Buffers::packable && is_prepacked(problem))) continue;
+    bytes += static_cast<std::size_t>(round_up(one.bytes, kPartAlignment));
+  }
+  return bytes;
+}
+
 std::size_t PaddedLaunch::workspace_bytes() const noexcept {
   std::size_t bytes = inner_->workspace_bytes();
   for (const CopiedOperand& one : operands_.at) bytes += static_cast<std::size_t>(one.bytes);

@@ -24,6 +24,9 @@ ExecutionForm direct_form(ProblemRef problem);
 /// copied). Empty for element types of less than a byte, because their lines may begin inside a byte.
 std::vector<ExecutionForm> padded_forms(ProblemRef problem, MemoryKind memory = MemoryKind::host);
 
+/// Bytes of workspace for the copies of a form.
+std::size_t copies_bytes(ProblemRef problem, const ExecutionForm& form);
+
 /// Runs `inner`, which computes form.problem, for `problem`. The workspace begins with zero-padded copies of
 /// the operands that the form copies; the inner launch's workspace follows.
 class PaddedLaunch final : public Launch {

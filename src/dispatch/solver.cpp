@@ -47,6 +47,26 @@ std::string absence_of_own(Backend& backend, const Signature& signature, const K
   return backend.absence(signature, config);
 }
 
+/// SelectorRequest::breaks of a backend: prepares the config.
+std::string limit_broken_on(Backend& backend, ProblemRef problem, const KernelConfig& config,
+                            const Limits& limits) {
+  if (!backend.executes(config.space->provider)) return {};  // refused when it is chosen
+  try {
+    backend.prepare_within(problem, config, limits);
+    return {};
+  } catch (const Error& error) {
+    if (error.code() != Errc::unsupported) throw;
+    return error.what();
+  }
+}
+
+/// What the copies of a form leave of the limits; nothing when they need more.
+std::optional<Limits> within_form(ProblemRef problem, const ExecutionForm& form, Limits limits) {
+  if (limits.workspace_bytes < 0) return limits;
+  limits.workspace_bytes -= static_cast<std::int64_t>(copies_bytes(problem, form));
+  return limits.workspace_bytes < 0 ? std::nullopt : std::optional(limits);
+}
+
 }  // namespace
 
 std::shared_ptr<const Family> Solver::Families::of(Backend& backend, const Signature& signature) {
@@ -70,6 +90,12 @@ Solver::Solver(Registry registry, DispatchPolicy policy)
     fail(Errc::invalid_argument, "calls={}: must be at least 1, or 0 to charge no set-up", policy_.calls);
   if (!(policy_.refine.seconds >= 0))
     fail(Errc::invalid_argument, "refinement of {} seconds: must be at least 0", policy_.refine.seconds);
+  kscout::check(policy_.limits);
+}
+
+Limits Solver::limits_with(const Limits& of_call) const {
+  kscout::check(of_call);
+  return both(policy_.limits, of_call);
 }
 
 MemorySpace Solver::space_or_first(const std::optional<MemorySpace>& space) const {
@@ -110,6 +136,9 @@ Solver::Selectors& Solver::selectors(Backend& backend, const Signature& signatur
   const auto key = std::tuple(&backend, signature.op, signature.dtype_a);
   if (const auto known = found_.find(key); known != found_.end()) return known->second;
   Selectors chain;
+  const auto breaks = [&backend](ProblemRef problem, const KernelConfig& config, const Limits& limits) {
+    return limit_broken_on(backend, problem, config, limits);
+  };
   if (const auto model = find_model_or_any_cpu(signature.op, signature.dtype_a, backend.device())) {
     chain.push_back(Selector::load(*model, {.provider = std::string(backend.provider_for(signature.op)),
                                             .device = backend.device(),
@@ -121,19 +150,21 @@ Solver::Selectors& Solver::selectors(Backend& backend, const Signature& signatur
                                                   return absence_of_own(backend, of, config);
                                                 },
                                             .threads = policy_.threads,
-                                            .calls = policy_.calls}));
+                                            .calls = policy_.calls,
+                                            .breaks = breaks}));
   }
   chain.push_back(Selector::analytic(
       {.device = backend.device(),
        .db = policy_.db,
        .backend = std::string(backend.name()),
-       .threads = policy_.threads},
+       .threads = policy_.threads,
+       .breaks = breaks},
       [&backend, families = families_](const Signature& of) { return *families->of(backend, of); }));
   return found_.emplace(key, std::move(chain)).first->second;
 }
 
-std::optional<Choice> Solver::offer_of(Backend& backend, ProblemRef problem, std::span<const Refused> refused,
-                                       std::string& why) {
+std::optional<Choice> Solver::offer_of(Backend& backend, ProblemRef problem, const Limits& limits,
+                                       std::span<const Refused> refused, std::string& why) {
   const Problem asked = problem.value();
   const auto objection = [&](const Choice& choice) -> std::string {
     for (const Refused& one : refused) {
@@ -147,7 +178,7 @@ std::optional<Choice> Solver::offer_of(Backend& backend, ProblemRef problem, std
   std::string foreign;
   for (const Selector& selector : selectors(backend, signature_of(problem))) {
     try {
-      const Choice first = selector.select(problem);
+      const Choice first = selector.select(problem, By::best, limits);
       if (const std::string_view of = first.config.space->provider; !backend.executes(of)) {
         foreign = fmt::format("backend {} executes configs of '{}', the selector's are of '{}'",
                               backend.name(), backend.provider_for(signature_of(problem).op), of);
@@ -156,7 +187,7 @@ std::optional<Choice> Solver::offer_of(Backend& backend, ProblemRef problem, std
       const std::string text = objection(first);
       if (text.empty()) return first;
       if (why.empty()) why = fmt::format("{}: {}", Selector::name(problem, first), text);
-      for (const Choice& next : selector.rank(problem, kAll)) {
+      for (const Choice& next : selector.rank(problem, kAll, By::best, limits)) {
         if (next.config != first.config && objection(next).empty()) return next;
       }
     } catch (const Error& error) {
@@ -169,14 +200,14 @@ std::optional<Choice> Solver::offer_of(Backend& backend, ProblemRef problem, std
 }
 
 std::optional<Solver::BackendChoice> Solver::best_backend_choice(ProblemRef problem, const MemorySpace& space,
-                                                                 bool applicable_only,
+                                                                 bool applicable_only, const Limits& limits,
                                                                  std::span<const Refused> refused,
                                                                  std::string& why) {
   std::optional<BackendChoice> best;
   for (const auto& backend : registry_.backends()) {
     if (backend->space() != space) continue;
     if (applicable_only && !has_applicable(*backend, problem)) continue;
-    const auto choice = offer_of(*backend, problem, refused, why);
+    const auto choice = offer_of(*backend, problem, limits, refused, why);
     if (choice && (!best || is_better(*choice, best->choice))) best = BackendChoice{*choice, backend.get()};
   }
   return best;
@@ -223,15 +254,17 @@ std::string Solver::type_remedy(ProblemRef problem, const MemorySpace& space) {
   return fmt::format("; kernels here take fp32, not {}: convert to float32", type_with_float_name(other));
 }
 
-std::optional<Solution> Solver::measured(const ExecutionForm& form, const MemorySpace& space) {
+std::optional<Solution> Solver::measured(const ExecutionForm& form, const MemorySpace& space,
+                                         const Limits& limits) {
   const PlacedProblem placed{form.problem, space};
-  if (const auto known = measured_.find(placed); known != measured_.end()) return known->second;
+  auto& measured = measured_[print(limits)];
+  if (const auto known = measured.find(placed); known != measured.end()) return known->second;
   std::vector<Candidate> candidates;
   for (const auto& backend : registry_.backends()) {
     if (backend->space() != space) continue;
     try {
       const Selector& selector = selectors(*backend, signature_of(form.problem)).back();
-      for (const Choice& choice : selector.rank(form.problem, kAll)) {
+      for (const Choice& choice : selector.rank(form.problem, kAll, By::best, limits)) {
         if (backend->refusal(form.problem, choice.config).empty() &&
             thread_refusal(*backend, choice.config).empty()) {
           candidates.push_back({backend.get(), choice.config});
@@ -246,29 +279,34 @@ std::optional<Solution> Solver::measured(const ExecutionForm& form, const Memory
     const Candidate& candidate = candidates[fastest->index];
     const Choice choice = timed_choice(form.problem, candidate.config, fastest->time_us, fastest->next_us);
     answer = Solution{choice, candidate.backend, form};
-    keep(*answer, *fastest);
+    keep(*answer, *fastest, limits);
   }
-  return measured_.emplace(placed, answer).first->second;
+  return measured.emplace(placed, answer).first->second;
 }
 
-Solution Solver::solve(ProblemRef problem, const MemorySpace& space, std::span<const Refused> refused) {
+Solution Solver::solve(ProblemRef problem, const MemorySpace& space, const Limits& limits,
+                       std::span<const Refused> refused) {
   check(problem);
   check_reachable(space);
   std::string why;
   ExecutionForm form = direct_form(problem);
   const Problem direct = form.problem;
-  auto best = best_backend_choice(problem, space, false, refused, why);
+  auto best = best_backend_choice(problem, space, false, limits, refused, why);
   if (!best) {
     for (const ExecutionForm& other : padded_forms(problem, space.kind)) {
+      const auto left = within_form(problem, other, limits);
+      if (!left) continue;
       form = other;
-      if ((best = best_backend_choice(form.problem, space, form.problem != direct, refused, why))) break;
+      if ((best = best_backend_choice(form.problem, space, form.problem != direct, *left, refused, why)))
+        break;
     }
   }
   if (!best)
     fail(Errc::unsupported, "{}: no kernel here takes it, padded or not{}: {}", print(problem),
-         type_remedy(problem, space), why);
+         limits.any() ? fmt::format(", within the limits {}", print(limits)) : type_remedy(problem, space),
+         why);
   if (policy_.fallback == Fallback::exhaustive && uncertainty(best->choice) > 0 && refused.empty()) {
-    if (auto answer = measured(form, space)) {
+    if (auto answer = measured(form, space, within_form(problem, form, limits).value_or(limits))) {
       answer->form = form;
       return *answer;
     }
@@ -282,12 +320,12 @@ bool Solver::wants_refinement(const Solution& solution) const noexcept {
          !solution.form.padded() && solution.form.calls == 1;
 }
 
-std::vector<Choice> Solver::contenders(const Solution& solution) {
+std::vector<Choice> Solver::contenders(const Solution& solution, const Limits& limits) {
   const Problem& problem = solution.form.problem;
   std::vector<Choice> found = {solution.choice};
   for (const Selector& selector : selectors(*solution.backend, signature_of(problem))) {
     try {
-      for (const Choice& next : selector.rank(problem, kAll)) {
+      for (const Choice& next : selector.rank(problem, kAll, By::best, limits)) {
         if (found.size() >= policy_.refine.top) return found;
         const bool known = std::ranges::find(found, next.config, &Choice::config) != found.end();
         if (!known && solution.backend->refusal(problem, next.config).empty() &&
@@ -302,20 +340,22 @@ std::vector<Choice> Solver::contenders(const Solution& solution) {
   return found;
 }
 
-void Solver::refine(const Buffers& buffers, Solution& solution) {
+void Solver::refine(const Buffers& buffers, Solution& solution, const Limits& limits) {
   const Problem& problem = solution.form.problem;
-  const auto choices = contenders(solution);
+  const auto choices = contenders(solution, limits);
   const auto refined = fastest_on(*solution.backend, problem, choices, buffers, {policy_.refine.seconds});
   if (!refined) return;
   solution.choice = timed_choice(problem, choices[refined->index].config, refined->time_us, refined->next_us);
-  keep(solution, *refined);
+  keep(solution, *refined, limits);
 }
 
-void Solver::keep(const Solution& solution, const Fastest& fastest) {
+void Solver::keep(const Solution& solution, const Fastest& fastest, const Limits& limits) {
   if (policy_.db.empty()) return;
   try {
-    DecisionDb(policy_.db)
-        .put(decision_of(solution.form.problem, solution.choice.config, fastest, *solution.backend));
+    StoredDecision decision =
+        decision_of(solution.form.problem, solution.choice.config, fastest, *solution.backend);
+    decision.limits = print(limits);
+    DecisionDb(policy_.db).put(decision);
   } catch (const Error& error) {
     // The choice is still valid; other processes will have to time the problem again.
     const std::string warning = fmt::format("decisions found by timing are lost: {}", error.what());
@@ -324,17 +364,22 @@ void Solver::keep(const Solution& solution, const Fastest& fastest) {
   }
 }
 
-std::unique_ptr<Launch> Solver::make_ready(ProblemRef problem, Solution& solution) {
+std::unique_ptr<Launch> Solver::make_ready(ProblemRef problem, Solution& solution, const Limits& limits) {
   std::vector<Refused> refused;
   for (;;) {
     try {
-      auto inner = solution.backend->prepare(solution.form.problem, solution.choice.config);
+      const Problem& of = solution.form.problem;
+      const KernelConfig& config = solution.choice.config;
+      auto inner = limits.any()
+                       ? solution.backend->prepare_within(
+                             of, config, within_form(problem, solution.form, limits).value_or(limits))
+                       : solution.backend->prepare(of, config);
       return padded_launch(problem, solution.form, std::move(inner), solution.backend->memory());
     } catch (const Error& error) {
       if (error.code() != Errc::unsupported) throw;
       refused.push_back({solution.backend, solution.form.problem, solution.choice.config, error.what()});
     }
-    solution = solve(problem, solution.backend->space(), refused);
+    solution = solve(problem, solution.backend->space(), limits, refused);
   }
 }
 

@@ -47,19 +47,23 @@ class Solver {
   /// The given memory, or that of the registry's first backend.
   MemorySpace space_or_first(const std::optional<MemorySpace>& space) const;
   /// See Dispatcher::get_solution.
-  Solution solve(ProblemRef problem, const std::optional<MemorySpace>& space = {}) {
-    return solve(problem, space_or_first(space), {});
+  Solution solve(ProblemRef problem, const std::optional<MemorySpace>& space = {},
+                 const Limits& limits = {}) {
+    return solve(problem, space_or_first(space), limits, {});
   }
   /// Prepares the launch of a solution. When its kernel refuses, prepares the next one, which becomes the
   /// solution.
-  std::unique_ptr<Launch> make_ready(ProblemRef problem, Solution& solution);
+  std::unique_ptr<Launch> make_ready(ProblemRef problem, Solution& solution, const Limits& limits = {});
+
+  /// The limits of the policy and those of a call. Throws invalid_argument for limits that are not valid.
+  Limits limits_with(const Limits& of_call) const;
 
   /// Whether to refine a solution at its first run: the policy requests it, there is no timing of the
   /// problem, and its form has no copies.
   bool wants_refinement(const Solution& solution) const noexcept;
   /// Times the best configs on the caller's operands; the fastest becomes the solution's config and is
   /// stored.
-  void refine(const Buffers& buffers, Solution& solution);
+  void refine(const Buffers& buffers, Solution& solution, const Limits& limits = {});
 
   /// Why a config uses too many threads for kernels of a backend; empty when it does not.
   std::string thread_refusal(Backend& backend, const KernelConfig& config);
@@ -82,19 +86,20 @@ class Solver {
   };
   using Selectors = std::vector<Selector>;
 
-  Solution solve(ProblemRef problem, const MemorySpace& space, std::span<const Refused> refused);
+  Solution solve(ProblemRef problem, const MemorySpace& space, const Limits& limits,
+                 std::span<const Refused> refused);
   /// Throws invalid_argument when no backend reaches the memory.
   void check_reachable(const MemorySpace& space) const;
   /// The best choice over all backends that reach the memory; with `applicable_only`, over backends with a
   /// config whose applicability rules admit the problem. Nothing when no config takes the problem; `why` then
   /// receives the reason, unless it has one already.
   std::optional<BackendChoice> best_backend_choice(ProblemRef problem, const MemorySpace& space,
-                                                   bool applicable_only, std::span<const Refused> refused,
-                                                   std::string& why);
-  std::optional<Choice> offer_of(Backend& backend, ProblemRef problem, std::span<const Refused> refused,
-                                 std::string& why);
+                                                   bool applicable_only, const Limits& limits,
+                                                   std::span<const Refused> refused, std::string& why);
+  std::optional<Choice> offer_of(Backend& backend, ProblemRef problem, const Limits& limits,
+                                 std::span<const Refused> refused, std::string& why);
   /// The solution's config and the next best configs that its backend accepts.
-  std::vector<Choice> contenders(const Solution& solution);
+  std::vector<Choice> contenders(const Solution& solution, const Limits& limits);
   /// The selectors of one backend for a signature, in the order of use.
   Selectors& selectors(Backend& backend, const Signature& signature);
   /// Whether any config of a backend's family applies to the problem: much cheaper than selecting.
@@ -104,9 +109,9 @@ class Solver {
   std::string type_remedy(ProblemRef problem, const MemorySpace& space);
   /// The result of an exhaustive search over one form, cached and stored; nothing when the search finds no
   /// config.
-  std::optional<Solution> measured(const ExecutionForm& form, const MemorySpace& space);
+  std::optional<Solution> measured(const ExecutionForm& form, const MemorySpace& space, const Limits& limits);
   /// Writes a timed solution to the policy's decision file, if any; adds a warning when that fails.
-  void keep(const Solution& solution, const Fastest& fastest);
+  void keep(const Solution& solution, const Fastest& fastest, const Limits& limits);
 
   /// The applicability rules of one backend's family for one signature.
   struct Asked {
@@ -139,7 +144,9 @@ class Solver {
   std::optional<Selectors> fixed_;
   std::map<std::tuple<Backend*, Op, DType>, Selectors> found_;
   std::vector<Asked> asked_;
-  std::unordered_map<PlacedProblem, std::optional<Solution>, PlacedProblemHash> measured_;
+  /// By print(Limits).
+  std::map<std::string, std::unordered_map<PlacedProblem, std::optional<Solution>, PlacedProblemHash>>
+      measured_;
   std::map<Backend*, ThreadLimit> limits_;
   std::vector<std::string> warnings_;
 };

@@ -40,7 +40,7 @@ class Reader : private TomlReader {
     family_.name = file();
     check_keys(root, "key",
                {"provider", "op", "include", "formula", "table", "axes", "rule", "rule_set", "signatures",
-                "releases"});
+                "releases", "limits"});
     check_identity(root, "provider", space_.provider);
     check_identity(root, "op", word(space_.op));
     read_terms(root);
@@ -52,6 +52,7 @@ class Reader : private TomlReader {
     for (const auto& included : included_) within(included.name, [&] { read_rules(included.table); });
     read_rules(root);
     read_releases(root);
+    read_limits(root);
     if (const auto* node = root.get("signatures")) read_signatures(table_of(*node, "signatures"));
     read_rule_sets_of(root);
     for (const auto& included : included_) within(included.name, [&] { read_rule_sets_of(included.table); });
@@ -68,6 +69,7 @@ class Reader : private TomlReader {
     for (const auto& included : included_) read_rules(included.table);
     read_rules(root);
     read_releases(root);
+    read_limits(root);
     return std::move(family_);
   }
 
@@ -172,6 +174,22 @@ class Reader : private TomlReader {
       if (!number || *number <= 0) complain(release, "a release is a whole number above 0, such as 130100");
       family_.releases.push_back(*number);
     }
+  }
+
+  void read_limits(const toml::table& root) {
+    const toml::node* const node = root.get("limits");
+    if (node == nullptr) return;
+    const toml::table& table = table_of(*node, "limits");
+    check_keys(table, "key of limits", {"deterministic", "workspace_bytes"});
+    const auto read = [&](std::string_view key, std::string& to) {
+      const auto* const text = table.get(key);
+      if (text == nullptr) return;
+      to = text_of(*text, key);
+      if (!rules_only_)
+        compile(*text, {fmt::format("limit {}", key), to}, family_scope(space_, family_.formulas, true));
+    };
+    read("deterministic", family_.deterministic);
+    read("workspace_bytes", family_.workspace_bytes);
   }
 
   // ---- formulas and rules

@@ -82,6 +82,11 @@ struct FamilyFile {
   /// Releases of the provider's library (axis `version`) that the rules were measured with; empty where the
   /// axis is absent or does not matter.
   std::vector<std::int32_t> releases = {};
+  /// Formula over c., d., s., p., t. and `formulas`: whether a config computes equal bits in every run.
+  /// Empty: not known of any config.
+  std::string deterministic = {};
+  /// Such a formula: bytes of workspace that a config needs at most. Empty: not known.
+  std::string workspace_bytes = {};
 
   /// Throws invalid_argument naming the nearest rule set.
   const RuleSet& rule_set(std::string_view wanted) const;

@@ -1,7 +1,9 @@
 #include "family/legality.h"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <mutex>
 
@@ -113,9 +115,16 @@ class RuleGroup {
 /// The compiled rules of one space.
 struct CompiledRules {
   explicit CompiledRules(const FamilyFile& file)
-      : legal(file, RuleKind::legal), applicability(file, RuleKind::applicability), releases(file.releases) {}
+      : legal(file, RuleKind::legal),
+        applicability(file, RuleKind::applicability),
+        releases(file.releases),
+        limits(expr::Program::compile(
+            {{"limit deterministic", file.deterministic.empty() ? "0" : file.deterministic},
+             {"limit workspace_bytes", file.workspace_bytes.empty() ? "-1" : file.workspace_bytes}},
+            family_scope(*file.space, file.formulas, true))) {}
   RuleGroup legal, applicability;
   std::vector<std::int32_t> releases;  ///< FamilyFile::releases
+  expr::Program limits;                ///< FamilyFile::deterministic, workspace_bytes; -1: not known
 };
 
 ForkMutex compiling(ForkLevel::files);
@@ -154,7 +163,35 @@ std::string unknown_config(const KernelConfig& config, std::span<const std::int3
                      known, version);
 }
 
+/// The values of the two formulas of CompiledRules::limits.
+std::array<double, 2> limit_values(ProblemRef problem, const KernelConfig& asked, const Device& device) {
+  const KernelConfig config = nvidia_member_config(asked);
+  const Signature signature = signature_of(problem);
+  const expr::Program& program = rules_of(*config.space).limits;
+  expr::Inputs inputs(program);
+  inputs.set("c", config);
+  inputs.set("d", device);
+  inputs.set("s", signature);
+  inputs.set("t", provider(config.space->provider).traits(signature, config, device));
+  inputs.set("p", problem);
+  thread_local expr::Scratch scratch;
+  std::array<double, 2> values{};
+  program.evaluate(inputs.columns(), 1, values, scratch);
+  return values;
+}
+
 }  // namespace
+
+std::string deterministic_refusal(ProblemRef problem, const KernelConfig& config, const Device& device) {
+  if (admits(limit_values(problem, config, device)[0])) return {};
+  return fmt::format("deterministic: its family '{}' does not state that it gives equal bits in every run",
+                     config.space->provider);
+}
+
+double workspace_bound(ProblemRef problem, const KernelConfig& config, const Device& device) {
+  const double bytes = limit_values(problem, config, device)[1];
+  return bytes >= 0 ? bytes : std::numeric_limits<double>::quiet_NaN();
+}
 
 std::string signature_refusal(const ConfigSpace& space, const Signature& signature) {
   // Reading a model prints all of its configs under one signature.

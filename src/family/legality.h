@@ -21,4 +21,13 @@ std::string legal_refusal(const Signature& signature, const KernelConfig& config
 /// Evaluates the rules of kind `legal`, then those of kind `applicability` that are not slow.
 std::string rule_refusal(ProblemRef problem, const KernelConfig& config, const Device& device);
 
+// ---- What the family's file says about limits (kscout/limits.h).
+
+/// Why a config may give other bits in another run; empty when it cannot. A suggestion of a library's has the
+/// answer of the formula, which must hold for all algorithms that it may stand for.
+std::string deterministic_refusal(ProblemRef problem, const KernelConfig& config, const Device& device);
+
+/// Bytes of workspace that a config needs at most; NaN when that is not known.
+double workspace_bound(ProblemRef problem, const KernelConfig& config, const Device& device);
+
 }  // namespace kscout

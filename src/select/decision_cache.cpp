@@ -27,7 +27,8 @@ void DecisionCache::add(const DecisionKey& key, const Choice& choice) noexcept {
   const std::uint64_t hash = words_hash(key.word);
   // Never written, of an earlier generation, or holding this key.
   const auto usable = [&key](const Place& at) {
-    return at.key.back().load(std::memory_order_relaxed) != key.generation() || holds(at, key);
+    const std::uint64_t last = at.key.back().load(std::memory_order_relaxed);
+    return DecisionKey::generation_in(last) != key.generation() || holds(at, key);
   };
   std::size_t probe = 0;
   while (probe < kProbes && !usable(place(hash, probe))) ++probe;

@@ -29,10 +29,16 @@ namespace kscout {
 
 /// Contains every field of a problem's identity, the requested order, and the cache's generation, which
 /// stands for the selector's request (its `calls` too), model, device and environment. The problem's weight
-/// is not part of the key.
+/// is not part of the key. The last word holds the generation and, in its upper half, the limits.
 struct DecisionKey {
+  static constexpr int kLimitsAt = 20;  ///< first bit of the limits
   std::array<std::uint64_t, 7> word;
-  std::uint64_t generation() const noexcept { return word.back(); }  ///< 0: the decision is never cached
+  /// 0: the decision is never cached.
+  std::uint64_t generation() const noexcept { return generation_in(word.back()); }
+  static std::uint64_t generation_in(std::uint64_t last) noexcept {
+    constexpr std::uint64_t kLimited = std::uint64_t{1} << 63;
+    return last & kLimited ? last & ((std::uint64_t{1} << kLimitsAt) - 1) : last;
+  }
   bool operator==(const DecisionKey&) const = default;
 };
 
@@ -45,6 +51,9 @@ class DecisionCache {
   /// bits. Of a convolution, images, channels and groups have 32 bits, spatial sizes and split_k 16, the rest
   /// 8.
   DecisionKey key(const ProblemRef& problem, By by) const noexcept;
+  /// The key of a decision under limits. A decision is not cached when its workspace limit is 2^42 bytes or
+  /// more, or after 2^20 generations.
+  DecisionKey key(const ProblemRef& problem, By by, const Limits& limits) const noexcept;
 
   /// Writes the cached decision to `choice`, with source `cache`, when the key is present.
   bool find(const DecisionKey& key, Choice& choice) noexcept;
@@ -104,6 +113,21 @@ inline DecisionKey DecisionCache::key(const ProblemRef& problem, By by) const no
   const ProblemWords words = words_of_any(rest, problem, static_cast<int>(by));
   const std::uint64_t generation = rest == 0 ? generation_.load(std::memory_order_acquire) : 0;
   return {{words[0], words[1], words[2], words[3], words[4], words[5], generation}};
+}
+
+inline DecisionKey DecisionCache::key(const ProblemRef& problem, By by, const Limits& limits) const noexcept {
+  DecisionKey key = this->key(problem, by);
+  if (!limits.any()) return key;
+  constexpr std::uint64_t kNoWorkspaceLimit = (std::uint64_t{1} << 42) - 1;
+  const std::uint64_t bytes =
+      limits.workspace_bytes < 0 ? kNoWorkspaceLimit : static_cast<std::uint64_t>(limits.workspace_bytes);
+  std::uint64_t& last = key.word.back();
+  const bool fits =
+      last >> DecisionKey::kLimitsAt == 0 && (limits.workspace_bytes < 0 || bytes < kNoWorkspaceLimit);
+  last = fits && last != 0 ? std::uint64_t{1} << 63 | std::uint64_t{limits.deterministic} << 62 |
+                                 bytes << DecisionKey::kLimitsAt | last
+                           : 0;
+  return key;
 }
 
 // Loads of a place are acquire, so that the second read of the version comes after all of them. Stores are

@@ -17,16 +17,17 @@
 namespace kscout {
 namespace {
 
-constexpr int kVersion = 2, kBusyMs = 2000;
-/// Files of version 1 do not state the backend of a timing.
-constexpr int kWithoutBackend = 1;
+constexpr int kVersion = 3, kBusyMs = 2000;
+/// Files of version 1 do not state the backend of a timing, those of version 2 no limits.
+constexpr int kWithoutBackend = 1, kWithoutLimits = 2;
 
 constexpr const char* kCreate =
     "CREATE TABLE IF NOT EXISTS decision ("
     "problem TEXT NOT NULL, config TEXT NOT NULL, device TEXT NOT NULL, driver TEXT NOT NULL, "
-    "version TEXT NOT NULL, backend TEXT NOT NULL, time_us REAL NOT NULL, next_us REAL, "
+    "version TEXT NOT NULL, backend TEXT NOT NULL, limits TEXT NOT NULL, time_us REAL NOT NULL, next_us "
+    "REAL, "
     "timed INTEGER NOT NULL, at INTEGER NOT NULL, "
-    "PRIMARY KEY (problem, device, driver, version, backend)) WITHOUT ROWID";
+    "PRIMARY KEY (problem, device, driver, version, backend, limits)) WITHOUT ROWID";
 
 enum class Access { read, write };
 
@@ -97,17 +98,19 @@ std::int64_t checked_version(Connection& db, const std::filesystem::path& file) 
 std::string columns(std::int64_t version = kVersion) {
   std::vector<std::string> all;
   for (const std::string_view name : field_names<StoredDecision>()) {
-    const bool absent = version <= kWithoutBackend && name == "backend";
-    all.push_back(absent ? "'' AS backend" : std::string(name));
+    const bool absent =
+        (version <= kWithoutBackend && name == "backend") || (version <= kWithoutLimits && name == "limits");
+    all.push_back(absent ? fmt::format("'' AS {}", name) : std::string(name));
   }
   return fmt::format("{}", fmt::join(all, ", "));
 }
 
 /// Runs in a transaction. A primary key cannot be extended in place.
 void bring_up_to_date(Connection& db, std::int64_t version) {
-  if (version == kWithoutBackend) db.run("ALTER TABLE decision RENAME TO older");
+  const bool older = version == kWithoutBackend || version == kWithoutLimits;
+  if (older) db.run("ALTER TABLE decision RENAME TO older");
   db.run(kCreate);
-  if (version == kWithoutBackend) {
+  if (older) {
     db.run(fmt::format("INSERT INTO decision ({}) SELECT {} FROM older", columns(), columns(version)));
     db.run("DROP TABLE older");
   }
@@ -164,7 +167,7 @@ void read_column(sqlite3_stmt* row, int column, std::int64_t& to) { to = sqlite3
 void DecisionDb::put(std::span<const StoredDecision> decisions) const {
   Connection db = open_to_write(file_);
   const std::string sql =
-      fmt::format("INSERT OR REPLACE INTO decision ({}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", columns());
+      fmt::format("INSERT OR REPLACE INTO decision ({}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", columns());
   for (const StoredDecision& one : decisions) {
     db.rows(
         sql.c_str(),
@@ -184,8 +187,9 @@ std::vector<StoredDecision> DecisionDb::read(const std::optional<DecisionOrigin>
   const std::int64_t version = checked_version(db, file_);
   if (db.number("SELECT count(*) FROM sqlite_master WHERE name = 'decision'") == 0) return found;
   const std::string sql =
-      fmt::format("SELECT {} FROM decision {} ORDER BY problem, device, driver, version, backend",
-                  columns(version), of ? "WHERE device = ? AND driver = ? AND version = ?" : "");
+      fmt::format("SELECT {} FROM decision {} ORDER BY problem, device, driver, version, {}",
+                  columns(version), of ? "WHERE device = ? AND driver = ? AND version = ?" : "",
+                  version <= kWithoutLimits ? "backend" : "backend, limits");
   db.rows(
       sql.c_str(),
       [&](sqlite3_stmt* statement) {
@@ -253,7 +257,8 @@ DecisionTable::DecisionTable(std::span<const StoredDecision> decisions, std::str
       });
       if (ours && !excluded && limit.admits(host_threads(named.config))) {
         const Choice choice = timed_choice(problem, named.config, stored.time_us, stored.next_us);
-        const auto [known, added] = choices_.try_emplace(problem, choice);
+        auto& choices = stored.limits.empty() ? choices_ : limited_[stored.limits];
+        const auto [known, added] = choices.try_emplace(problem, choice);
         if (!added && choice.time_us < known->second.time_us) known->second = choice;
         continue;
       }
@@ -267,6 +272,14 @@ const Choice* DecisionTable::find(ProblemRef problem) const noexcept {
   if (choices_.empty()) return nullptr;
   const auto found = choices_.find(problem.value());
   return found == choices_.end() ? nullptr : &found->second;
+}
+
+const Choice* DecisionTable::find(ProblemRef problem, const Limits& limits) const {
+  if (limited_.empty()) return nullptr;
+  const auto known = limited_.find(print(limits));
+  if (known == limited_.end()) return nullptr;
+  const auto found = known->second.find(problem.value());
+  return found == known->second.end() ? nullptr : &found->second;
 }
 
 }  // namespace kscout

@@ -11,6 +11,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -42,6 +44,7 @@ struct StoredDecision {
   std::string config;   ///< its name
   std::string device, driver, version;
   std::string backend = {};
+  std::string limits = {};  ///< print(Limits) of the choice that was timed; empty: without limits
   double time_us = std::numeric_limits<double>::quiet_NaN();
   /// Time of the second fastest; NaN: only one was timed.
   double next_us = std::numeric_limits<double>::quiet_NaN();
@@ -66,6 +69,7 @@ struct Fields<StoredDecision> {
       Field{"driver", &T::driver, "1", "version of the driver; empty for cpu"},
       Field{"version", &T::version, "1", "version of the library"},
       Field{"backend", &T::backend, "1", "backend that ran the config; empty: unknown"},
+      Field{"limits", &T::limits, "1", "limits of the choice that was timed; empty: none"},
       Field{"time_us", &T::time_us, "us", "median time of the config"},
       Field{"next_us", &T::next_us, "us", "median time of the second fastest"},
       Field{"timed", &T::timed, "1", "configs that were timed"},
@@ -128,11 +132,14 @@ class DecisionTable {
 
   /// Null when there is no timing of the problem. Allocates nothing.
   const Choice* find(ProblemRef problem) const noexcept;
+  /// The same for a timing under these limits.
+  const Choice* find(ProblemRef problem, const Limits& limits) const;
   std::size_t size() const noexcept { return choices_.size(); }
   std::size_t skipped() const noexcept { return skipped_; }
 
  private:
   std::unordered_map<Problem, Choice> choices_;
+  std::map<std::string, std::unordered_map<Problem, Choice>, std::less<>> limited_;  ///< by print(Limits)
   std::size_t skipped_ = 0;
 };
 

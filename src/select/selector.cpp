@@ -14,6 +14,7 @@
 #include "select/decision_cache.h"
 #include "select/fallback_chain.h"
 #include "select/hazard_ptr.h"
+#include "select/limited.h"
 
 namespace kscout {
 
@@ -95,7 +96,10 @@ std::unique_ptr<const FallbackChain> make_fallback_chain(const FallbackInputs& b
 
 struct Selector::Impl {
   Impl(FallbackInputs of, ModelSource from, std::optional<LoadedModel> model)
-      : base(std::move(of)), source(std::move(from)), chain(make_fallback_chain(base, std::move(model))) {
+      : base(std::move(of)),
+        source(std::move(from)),
+        limited(base.request),
+        chain(make_fallback_chain(base, std::move(model))) {
     use_cache = !chain.read()->switches().off(ChoiceSource::cache);
   }
   /// Without a provider, each signature uses that of its operation; names are then those of GEMM configs.
@@ -105,26 +109,30 @@ struct Selector::Impl {
 
   /// Takes the problem by reference: two pointers passed in registers would be stored one by one and then
   /// read as one vector.
-  SelectStatus select(const ProblemRef& problem, By by, Choice& choice) noexcept {
-    const DecisionKey key = cache.key(problem, by);
+  SelectStatus select(const ProblemRef& problem, By by, Choice& choice, const Limits& of_call) noexcept {
+    const Limits limits = limited.with(of_call);
+    const DecisionKey key = cache.key(problem, by, limits);
     if (use_cache.load(std::memory_order_relaxed) && cache.find(key, choice)) return SelectStatus::ok;
-    return decide(problem, by, key, choice);
+    return decide(problem, by, key, choice, limits);
   }
 
   [[gnu::noinline]] SelectStatus decide(const ProblemRef& problem, By by, const DecisionKey& key,
-                                        Choice& choice) noexcept {
+                                        Choice& choice, const Limits& limits) noexcept {
     Choice decided;
     std::size_t count = 0;
-    const SelectStatus status = rank(problem, by, std::span(&decided, 1), count);
+    const SelectStatus status = rank(problem, by, std::span(&decided, 1), count, limits);
     if (status != SelectStatus::ok) return status;
     cache.add(key, decided);
     choice = decided;
     return status;
   }
 
-  SelectStatus rank(ProblemRef problem, By by, std::span<Choice> best, std::size_t& count) noexcept {
+  SelectStatus rank(ProblemRef problem, By by, std::span<Choice> best, std::size_t& count,
+                    const Limits& of_call) noexcept {
     try {
       const auto reader = chain.read();
+      const Limits limits = limited.with(of_call);
+      if (limits.any()) return limited.rank(*reader, problem, by, best, count, limits, reader.scratch());
       return reader->rank(problem, by, best, count, reader.scratch());
     } catch (...) {  // no memory for the scratch of another thread
       return SelectStatus::failed;
@@ -132,8 +140,18 @@ struct Selector::Impl {
   }
 
   /// Throws unless the status is ok.
-  void need(SelectStatus status, ProblemRef problem, By by) const {
-    if (status != SelectStatus::ok) chain.read()->explain(status, problem, by);
+  void need(SelectStatus status, ProblemRef problem, By by, const Limits& of_call) const {
+    if (status == SelectStatus::ok) return;
+    const auto reader = chain.read();
+    const Limits limits = limited.with(of_call);
+    if (status == SelectStatus::no_config && limits.any())
+      limited.explain(*reader, problem, by, limits, reader.scratch());
+    if (status == SelectStatus::failed && limits.any()) {  // a device that fails says why
+      Choice again;
+      std::size_t count = 0;
+      limited.rank(*reader, problem, by, std::span(&again, 1), count, limits, reader.scratch());
+    }
+    reader->explain(status, problem, by);
   }
 
   void reload() {
@@ -158,6 +176,7 @@ struct Selector::Impl {
 
   const FallbackInputs base;
   const ModelSource source;
+  const Limited limited;
   HazardPtr<FallbackChain, SelectScratch> chain;
   DecisionCache cache;
   std::atomic<bool> use_cache = true;
@@ -203,34 +222,37 @@ Selector Selector::find(Op op, DType dtype, const SelectorRequest& of) {
   return Selector(std::make_shared<Impl>(std::move(inputs), source, source()));
 }
 
-SelectStatus Selector::try_select(ProblemRef problem, Choice& choice, By by) const noexcept {
-  return impl_->select(problem, by, choice);
+SelectStatus Selector::try_select(ProblemRef problem, Choice& choice, By by,
+                                  const Limits& limits) const noexcept {
+  return impl_->select(problem, by, choice, limits);
 }
 
-Choice Selector::select(ProblemRef problem, By by) const {
+Choice Selector::select(ProblemRef problem, By by, const Limits& limits) const {
+  check(limits);
   Choice choice;
-  impl_->need(impl_->select(problem, by, choice), problem, by);
+  impl_->need(impl_->select(problem, by, choice, limits), problem, by, limits);
   return choice;
 }
 
-SelectStatus Selector::try_rank(ProblemRef problem, std::span<Choice> best, std::size_t& count,
-                                By by) const noexcept {
-  return impl_->rank(problem, by, best, count);
+SelectStatus Selector::try_rank(ProblemRef problem, std::span<Choice> best, std::size_t& count, By by,
+                                const Limits& limits) const noexcept {
+  return impl_->rank(problem, by, best, count, limits);
 }
 
-std::size_t Selector::rank(ProblemRef problem, std::span<Choice> best, By by) const {
+std::size_t Selector::rank(ProblemRef problem, std::span<Choice> best, By by, const Limits& limits) const {
+  check(limits);
   std::size_t count = 0;
-  impl_->need(impl_->rank(problem, by, best, count), problem, by);
+  impl_->need(impl_->rank(problem, by, best, count, limits), problem, by, limits);
   return count;
 }
 
-std::vector<Choice> Selector::rank(ProblemRef problem, std::size_t count, By by) const {
+std::vector<Choice> Selector::rank(ProblemRef problem, std::size_t count, By by, const Limits& limits) const {
   constexpr std::size_t kFirstRoom = 64;
   std::vector<Choice> best(std::min(count, kFirstRoom));
-  std::size_t found = rank(problem, best, by);
+  std::size_t found = rank(problem, best, by, limits);
   while (found == best.size() && found < count) {  // there may be more configs
     best.resize(std::min(count, 4 * best.size()));
-    found = rank(problem, best, by);
+    found = rank(problem, best, by, limits);
   }
   best.resize(found);
   return best;

@@ -149,6 +149,32 @@ static void test_verdict(const kscout_selector* selector, const kscout_gemm* pro
               "'verdict' is NULL");
 }
 
+/* Limits of a dispatcher's runs. */
+static void test_limits(void) {
+  kscout_policy policy;
+  kscout_dispatcher* dispatcher = NULL;
+  kscout_gemm problem;
+  kscout_buffers buffers;
+  kscout_choice choice;
+  size_t bytes = 0;
+  static float a[16 * 16], b[16 * 16], c[16 * 16];
+  kscout_policy_init(&policy);
+  policy.limits = KSCOUT_LIMIT_WORKSPACE | KSCOUT_LIMIT_DETERMINISTIC;
+  policy.max_workspace_bytes = 1 << 20;
+  CHECK(kscout_dispatcher_make(NULL, &policy, &dispatcher) == KSCOUT_OK);
+  kscout_gemm_init(&problem, 16, 16, 16, KSCOUT_DTYPE_FP32, KSCOUT_LAYOUT_RCR);
+  CHECK(kscout_workspace_bytes(dispatcher, &problem, &bytes) == KSCOUT_OK && bytes <= 1 << 20);
+  kscout_buffers_init(&buffers, a, b, c);
+  CHECK(kscout_run(dispatcher, &problem, &buffers, &choice) == KSCOUT_OK);
+  buffers.limits = 4;
+  CHECK_FAILS(kscout_run(dispatcher, &problem, &buffers, &choice), KSCOUT_INVALID_ARGUMENT, "limits=4");
+  buffers.limits = 0;
+  buffers.max_workspace_bytes = 5;
+  CHECK_FAILS(kscout_run(dispatcher, &problem, &buffers, &choice), KSCOUT_INVALID_ARGUMENT,
+              "max_workspace_bytes=5");
+  kscout_dispatcher_free(dispatcher);
+}
+
 static void test_selection(const kscout_selector* selector) {
   kscout_gemm problem;
   kscout_choice choice, best[3];
@@ -168,6 +194,7 @@ static void test_selection(const kscout_selector* selector) {
   CHECK(kscout_config_axis(&choice.config, "mr", &mr) == KSCOUT_OK && mr > 0);
   CHECK_FAILS(kscout_config_axis(&choice.config, "rm", &mr), KSCOUT_INVALID_ARGUMENT, "did you mean 'mr'");
   test_verdict(selector, &problem, &choice.config);
+  test_limits();
 
   CHECK_FAILS(kscout_select(selector, &problem, 9, &choice), KSCOUT_INVALID_ARGUMENT, "order=9");
   CHECK_FAILS(kscout_rank(selector, &problem, 0, NULL, 3, &count), KSCOUT_INVALID_ARGUMENT, "'best' is NULL");
@@ -216,7 +243,7 @@ static void test_requests(const char* model) {
   request.devices = 3;
   CHECK_FAILS(kscout_selector_load(model, &request, &selector), KSCOUT_INVALID_ARGUMENT, "device policy=3");
   request.devices = KSCOUT_DEVICES_EXACT;
-  request.reserved[2] = 1;
+  request.reserved[1] = 1;
   CHECK_FAILS(kscout_selector_analytic(&request, &selector), KSCOUT_INVALID_ARGUMENT, "kscout_request_init");
   kscout_device_free(device);
 }
@@ -305,7 +332,7 @@ static void test_running(kscout_dispatcher* dispatcher) {
   CHECK_FAILS(kscout_run(dispatcher, &problem, &buffers, NULL), KSCOUT_INVALID_ARGUMENT, "ordinal=1");
   buffers.space.ordinal = 0;
   CHECK(kscout_solution_in(dispatcher, &problem, buffers.space, &planned) == KSCOUT_OK);
-  buffers.reserved[4] = 1;
+  buffers.reserved[2] = 1;
   CHECK_FAILS(kscout_run(dispatcher, &problem, &buffers, NULL), KSCOUT_INVALID_ARGUMENT, "reserved");
   kscout_gemm_init(&problem, M, N, K, KSCOUT_DTYPE_BF16, KSCOUT_LAYOUT_RCR);
   CHECK_FAILS(kscout_solution(dispatcher, &problem, &planned), KSCOUT_UNSUPPORTED, "");

@@ -129,6 +129,18 @@ TEST_F(CudnnTest, TheFirstSuggestionFallsBackAndCanBeDeterministic) {
   EXPECT_EQ(first.measured.status, Status::ok) << first.reason;
 }
 
+TEST_F(CudnnTest, ALimitTakesDeterministicEnginesAlsoOfSuggestions) {
+  const Problem problem = conv("conv_fwd:2x7x6x6:8x3x3:bf16:nhwgc:pad=1");
+  Backend& gpu = backend("cuda");
+  EXPECT_NE(gpu.prepare(problem, engine(4).kernel_config(Op::conv_fwd)), nullptr);
+  const Limits deterministic{.deterministic = true};
+  for (const KernelConfig& config : {engine(4).kernel_config(Op::conv_fwd), listed(Op::conv_fwd, 2)})
+    EXPECT_THROW(gpu.prepare_within(problem, config, deterministic), Error);
+  EXPECT_NE(gpu.prepare_within(problem, listed(Op::conv_fwd, 1), deterministic), nullptr);
+  // The plans with and without the limit are different ones.
+  EXPECT_NE(gpu.prepare(problem, engine(4).kernel_config(Op::conv_fwd)), nullptr);
+}
+
 TEST_F(CudnnTest, PlansAreBuiltAheadWithinABudgetAndUsedAgain) {
   const ConvProblem problem = conv("conv_fwd:3x8x6x6:8x3x3:bf16:nhwgc:pad=1");
   CudnnConfig compiled = engine(5);  // compiles at run time

@@ -119,6 +119,33 @@ TEST_F(DecisionDbTest, FilesOfVersion1AreReadAndBroughtUpToDate) {
   EXPECT_TRUE(fields_equal(after[1], added));
 }
 
+TEST_F(DecisionDbTest, FilesOfVersion2HaveNoLimits) {
+  const DecisionDb db(folder_ / "decisions.sqlite");
+  StoredDecision old = decision(make_gemm(1, 2, 3), 1);
+  old.backend = "cpu";
+  sqlite3* file = nullptr;
+  ASSERT_EQ(sqlite3_open(db.file().c_str(), &file), SQLITE_OK);
+  const std::string sql = fmt::format(
+      "CREATE TABLE decision (problem TEXT NOT NULL, config TEXT NOT NULL, device TEXT NOT NULL, driver TEXT "
+      "NOT NULL, version TEXT NOT NULL, backend TEXT NOT NULL, time_us REAL NOT NULL, next_us REAL, timed "
+      "INTEGER NOT NULL, at INTEGER NOT NULL, PRIMARY KEY (problem, device, driver, version, backend)) "
+      "WITHOUT ROWID; INSERT INTO decision VALUES ('{}', '{}', '{}', '{}', '{}', 'cpu', {}, {}, {}, {});"
+      "PRAGMA user_version = 2;",
+      old.problem, old.config, old.device, old.driver, old.version, old.time_us, old.next_us, old.timed,
+      old.at);
+  EXPECT_EQ(sqlite3_exec(file, sql.c_str(), nullptr, nullptr, nullptr), SQLITE_OK);
+  sqlite3_close(file);
+  ASSERT_EQ(db.read().size(), 1U);
+  EXPECT_TRUE(fields_equal(db.read()[0], old));
+  StoredDecision limited = old;
+  limited.limits = "deterministic";
+  db.put(limited);
+  const auto both = db.read();
+  ASSERT_EQ(both.size(), 2U) << "limits are part of the key";
+  EXPECT_TRUE(fields_equal(both[0], old));
+  EXPECT_TRUE(fields_equal(both[1], limited));
+}
+
 TEST_F(DecisionDbTest, PruneRemovesWhatIsStale) {
   const DecisionDb db(folder_ / "decisions.sqlite");
   const GemmProblem p = make_gemm(1, 2, 3);

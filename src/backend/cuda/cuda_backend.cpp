@@ -107,10 +107,12 @@ struct DestroyMatmul {
 
 class CudaLaunch final : public Launch {
  public:
-  CudaLaunch(Module& module, const GemmProblem& problem, const CublasLtConfig& config) : module_(module) {
+  CudaLaunch(Module& module, const GemmProblem& problem, const CublasLtConfig& config,
+             std::uint64_t workspace = kCublasLtWorkspace)
+      : module_(module) {
     if (problem.m == 0 || problem.n == 0) return;
     Matmul* made = nullptr;
-    check(module, module.matmul(shape_of(problem), algorithm_of(config), kCublasLtWorkspace, &made));
+    check(module, module.matmul(shape_of(problem), algorithm_of(config), workspace, &made));
     matmul_.reset(made);
     if (config.suggestion > 0) refuse_wrong_suggestion(problem, matmul_->algorithm());
   }
@@ -228,6 +230,32 @@ class CudaBackend final : public MeasuredBackend {
     }
     Module& module = open_module();
     return std::make_unique<CudaLaunch>(module, problem, CublasLtConfig::from(config));
+  }
+
+  std::unique_ptr<Launch> prepare_within(ProblemRef of, const KernelConfig& asked,
+                                         const Limits& limits) override {
+    kscout::check(of);
+    const KernelConfig config = is_cudnn(asked) ? asked : nvidia_member_config(asked);
+    if (is_compiled(config)) return Backend::prepare_within(of, asked, limits);
+    if (const std::string why = refusal(of, asked); !why.empty())
+      fail(Errc::unsupported, "{}: {}", print(of), why);
+    std::unique_ptr<Launch> launch;
+    if (is_cudnn(config)) {
+      launch = prepare_cudnn(of.as<ConvProblem>(), CudnnConfig::from(config), device(), limits.deterministic);
+    } else {
+      if (limits.deterministic) {
+        if (const std::string why = deterministic_refusal(of, config, device()); !why.empty())
+          fail(Errc::unsupported, "{}: {}", print(of), why);
+      }
+      const std::uint64_t workspace =
+          limits.workspace_bytes < 0
+              ? kCublasLtWorkspace
+              : std::min(kCublasLtWorkspace, static_cast<std::uint64_t>(limits.workspace_bytes));
+      launch = std::make_unique<CudaLaunch>(open_module(), of.as<GemmProblem>(), CublasLtConfig::from(config),
+                                            workspace);
+    }
+    check_workspace(*launch, limits);
+    return launch;
   }
 
   std::vector<std::string> prepare_ahead(ProblemRef of, std::span<const KernelConfig> configs,

@@ -51,8 +51,9 @@ void check(Module& module, CallStatus answer);
 /// which may compile code. The n-th suggestion is the n-th config of the library's list that
 /// numerical_refusal() and the family's rules admit; the first suggestion is the first one that can be built.
 /// Throws unsupported.
+/// `deterministic`: only engines that give equal bits in every run, also among suggestions.
 std::unique_ptr<Launch> prepare_cudnn(const ConvProblem& problem, const CudnnConfig& config,
-                                      const Device& device);
+                                      const Device& device, bool deterministic = false);
 /// Does the slow part of prepare_cudnn() for configs of one problem, in as many threads as the process has
 /// CPUs; see Backend::prepare_ahead.
 std::vector<std::string> prepare_cudnn_ahead(const ConvProblem& problem, std::span<const CudnnConfig> configs,

@@ -19,8 +19,8 @@ namespace {
 
 /// Why the family's rules or the signature's numerics exclude a config that the library suggests.
 std::string cudnn_exclusion(const cudnn::EngineConfig& config, const ConvProblem& problem,
-                            const Device& device) {
-  std::string why = numerical_refusal(config, problem.dtype_in, cudnn::deterministic_asked());
+                            const Device& device, bool deterministic) {
+  std::string why = numerical_refusal(config, problem.dtype_in, deterministic);
   if (!why.empty()) return why;
   CudnnConfig named = config.named;
   named.version = cudnn::version();
@@ -29,15 +29,17 @@ std::string cudnn_exclusion(const cudnn::EngineConfig& config, const ConvProblem
   return rule ? fmt::format("rule {} refuses it: {}", rule->name, rule->because) : std::string();
 }
 
-cudnn::ConvPlan suggested_plan(const ConvProblem& problem, const CudnnConfig& asked, const Device& device,
-                               const cudnn::Target& target, const cudnn::ConvGraph& graph) {
+cudnn::ConvPlan suggested_plan(const cudnn::PlanKey& key, const Device& device, const cudnn::Target& target,
+                               const cudnn::ConvGraph& graph) {
+  const auto& [gpu, deterministic, problem, asked] = key;
   std::vector<CudnnMode> modes{asked.mode};
   if (asked.mode == CudnnMode::a) modes.push_back(CudnnMode::fallback);
   std::int32_t number = 0;
   std::optional<Error> failed;
   for (const CudnnMode mode : modes) {
     for (cudnn::EngineConfig& config : graph.suggestions(mode)) {
-      if (!cudnn_exclusion(config, problem, device).empty() || ++number < asked.suggestion) continue;
+      if (!cudnn_exclusion(config, problem, device, deterministic).empty() || ++number < asked.suggestion)
+        continue;
       try {
         return {target, std::move(config)};
       } catch (const Error& error) {
@@ -51,31 +53,31 @@ cudnn::ConvPlan suggested_plan(const ConvProblem& problem, const CudnnConfig& as
   fail(Errc::unsupported, "cuDNN suggests fewer than {} configs", asked.suggestion);
 }
 
-cudnn::ConvPlan plan_of(const ConvProblem& problem, const CudnnConfig& asked, const Device& device) {
+cudnn::ConvPlan plan_of(const cudnn::PlanKey& key, const Device& device) {
   const cudnn::Target target = cudnn::Target::gpu();
-  const cudnn::ConvGraph graph(problem, target);
-  if (asked.suggestion > 0) return suggested_plan(problem, asked, device, target, graph);
-  cudnn::EngineConfig config = graph.configure(asked);
-  const std::string why = numerical_refusal(config, problem.dtype_in, cudnn::deterministic_asked());
+  const cudnn::ConvGraph graph(key.problem, target);
+  if (key.config.suggestion > 0) return suggested_plan(key, device, target, graph);
+  cudnn::EngineConfig config = graph.configure(key.config);
+  const std::string why = numerical_refusal(config, key.problem.dtype_in, key.deterministic);
   if (!why.empty()) fail(Errc::unsupported, "cuDNN: {}", why);
   return {target, std::move(config)};
 }
 
-cudnn::PlanKey key_of(const ConvProblem& problem, const CudnnConfig& config) {
-  return {used_cuda_device(), cudnn::deterministic_asked(), problem, config};
+cudnn::PlanKey key_of(const ConvProblem& problem, const CudnnConfig& config, bool deterministic) {
+  return {used_cuda_device(), deterministic || cudnn::deterministic_asked(), problem, config};
 }
 
 cudnn::PooledPlan pooled_plan(const cudnn::PlanKey& key, const Device& device) {
   if (auto plan = cudnn::PlanPool::here().take(key)) return std::move(*plan);
   const std::int64_t begin = now_ns();
-  cudnn::ConvPlan built = plan_of(key.problem, key.config, device);
+  cudnn::ConvPlan built = plan_of(key, device);
   return {std::move(built), static_cast<double>(now_ns() - begin) / 1e3};
 }
 
 class CudnnLaunch final : public Launch {
  public:
-  CudnnLaunch(const ConvProblem& problem, const CudnnConfig& config, const Device& device)
-      : key_(key_of(problem, config)), pooled_(pooled_plan(key_, device)) {}
+  CudnnLaunch(const ConvProblem& problem, const CudnnConfig& config, const Device& device, bool deterministic)
+      : key_(key_of(problem, config, deterministic)), pooled_(pooled_plan(key_, device)) {}
   ~CudnnLaunch() override { cudnn::PlanPool::here().give_back(key_, std::move(pooled_)); }
 
   std::size_t workspace_bytes() const noexcept override { return pooled_.plan.workspace_bytes(); }
@@ -107,9 +109,9 @@ bool prepares_slowly(const ConvProblem& problem, const CudnnConfig& config, cons
 }  // namespace
 
 std::unique_ptr<Launch> prepare_cudnn(const ConvProblem& problem, const CudnnConfig& config,
-                                      const Device& device) {
+                                      const Device& device, bool deterministic) {
   open_module();
-  return std::make_unique<CudnnLaunch>(problem, config, device);
+  return std::make_unique<CudnnLaunch>(problem, config, device, deterministic);
 }
 
 std::vector<std::string> prepare_cudnn_ahead(const ConvProblem& problem, std::span<const CudnnConfig> configs,

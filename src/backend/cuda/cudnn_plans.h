@@ -19,7 +19,7 @@ namespace kscout::cudnn {
 /// Everything that a plan depends on.
 struct PlanKey {
   int gpu = 0;
-  bool deterministic = false;  ///< KSCOUT_CUDNN_DETERMINISTIC
+  bool deterministic = false;  ///< a limit, or KSCOUT_CUDNN_DETERMINISTIC
   ConvProblem problem;
   CudnnConfig config;
   bool operator==(const PlanKey&) const = default;
