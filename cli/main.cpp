@@ -6,6 +6,7 @@ namespace kscout::cli {
 
 // One line per verb, here and below, in the order of kVerbs.
 void setup_kernels(CLI::App& verb);
+void setup_audit(CLI::App& verb);
 void setup_harvest(CLI::App& verb);
 void setup_problems(CLI::App& verb);
 void setup_sweep(CLI::App& verb);
@@ -27,6 +28,7 @@ void setup_db_without_data(CLI::App& verb) { setup_db(verb, nullptr); }
 constexpr VerbSetup kSetups[] = {
     {"kernels", setup_kernels},
     {"harvest", setup_harvest},
+    {"audit", setup_audit},
     {"problems", setup_problems},
     {"sweep", setup_sweep},
     {"features", setup_features},

@@ -196,6 +196,10 @@ class KSCOUT_API Backend {
   /// known.
   virtual std::unique_ptr<Launch> prepare_within(ProblemRef problem, const KernelConfig& config,
                                                  const Limits& limits);
+  /// The kernels that the library behind this backend would run for a problem if nobody chose for it: the
+  /// first `count` of its own suggestions, best first, each named by its algorithm. Opens the device. Empty
+  /// for a problem that the library does not take. Throws unsupported when no library makes suggestions.
+  virtual std::vector<KernelConfig> suggestions(ProblemRef problem, std::size_t count);
   /// Does what prepare() spends long on (code that is compiled at run time) for many configs of one problem
   /// at once, so that prepare() is quick. Returns one text per config: why it was left out, because `seconds`
   /// were over; empty for all others. By default nothing takes long.

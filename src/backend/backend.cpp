@@ -61,6 +61,10 @@ void check_workspace(const Launch& launch, const Limits& limits) {
   fail(Errc::unsupported, "a workspace of {} bytes, the limit is {}", bytes, limits.workspace_bytes);
 }
 
+std::vector<KernelConfig> Backend::suggestions(ProblemRef /*problem*/, std::size_t /*count*/) {
+  fail(Errc::unsupported, "backend {} has no library that suggests kernels; backend cuda has", name());
+}
+
 std::unique_ptr<Launch> Backend::prepare_within(ProblemRef problem, const KernelConfig& config,
                                                 const Limits& limits) {
   if (limits.deterministic) {

@@ -9,6 +9,7 @@
 #include <random>
 #include <thread>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <kscout/backend.h>

@@ -258,6 +258,11 @@ class CudaBackend final : public MeasuredBackend {
     return launch;
   }
 
+  std::vector<KernelConfig> suggestions(ProblemRef problem, std::size_t count) override {
+    kscout::check(problem);
+    return library_suggestions(problem, count, facts().cublaslt_version);
+  }
+
   std::vector<std::string> prepare_ahead(ProblemRef of, std::span<const KernelConfig> configs,
                                          double seconds) override {
     std::vector<std::string> left_out(configs.size());

@@ -59,6 +59,9 @@ std::unique_ptr<Launch> prepare_cudnn(const ConvProblem& problem, const CudnnCon
 std::vector<std::string> prepare_cudnn_ahead(const ConvProblem& problem, std::span<const CudnnConfig> configs,
                                              const Device& device, double seconds);
 
+/// Backend::suggestions: of cuBLASLt (`release`: cublasLtGetVersion) or of cuDNN.
+std::vector<KernelConfig> library_suggestions(ProblemRef problem, std::size_t count, std::int32_t release);
+
 /// Converts a problem to the module's form.
 MatmulShape shape_of(const GemmProblem& problem);
 
