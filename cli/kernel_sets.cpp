@@ -111,17 +111,8 @@ class Holder {
   }
   bool holds(const KernelConfig& config) const {
     if (configs_.contains(config)) return true;
-    const auto unknown = [&](std::size_t axis) { return config[axis] == KernelConfig::unknown; };
-    const std::size_t axes = config.space->axes.size();
-    bool partial = false;
-    for (std::size_t axis = 0; axis < axes; ++axis) partial = partial || unknown(axis);
-    if (!partial) return false;
-    return std::ranges::any_of(configs_, [&](const KernelConfig& one) {
-      for (std::size_t axis = 0; axis < axes; ++axis) {
-        if (!unknown(axis) && one[axis] != config[axis]) return false;
-      }
-      return true;
-    });
+    if (is_complete(config)) return false;
+    return std::ranges::any_of(configs_, [&](const KernelConfig& one) { return agree(one, config); });
   }
   Signature signature;
 

@@ -159,9 +159,21 @@ Solution solve_somewhere(const Problem& problem, Solver& solver) {
   return spaces.empty() ? solver.solve(problem) : solver.solve(problem, spaces.back());
 }
 
+/// Says which kernel stands for a model's config that leaves axes unknown.
+void print_completed(const Problem& problem, const Solution& solution) {
+  if (!solution.model_config.space) return;
+  const Signature signature = signature_of(solution.form.problem);
+  fmt::print(stderr,
+             "kscout: {}: the model's choice {} leaves axes open; {} has the lowest analytic cost of {} "
+             "kernels of {} that agree with it\n",
+             print(problem), config_name(signature, solution.model_config),
+             config_name(signature, solution.choice.config), solution.agreeing, solution.backend->name());
+}
+
 void choose(ReadyConfig& one, const Problem& problem, Solver& solver) {
   Solution solution = solve_somewhere(problem, solver);
   one.launch = solver.make_ready(problem, solution);
+  print_completed(problem, solution);
   one.ran->form = solution.form;
   keep_choice(solution.choice, *solution.backend, *one.ran);
   store_text(word(solution.choice.source), one.ran->source);
