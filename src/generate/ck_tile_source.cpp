@@ -241,7 +241,6 @@ const Emitter& ck_tile_emitter() {
       .compiler = "hipcc",
       .shared = kShared,
       .max_in_unit = 1,
-      .states_applicability = false,
       .kernel_name = kernel_name,
       .group = kernel_name,
       .extension = "cpp",

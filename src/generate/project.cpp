@@ -317,13 +317,34 @@ Project read_project(const fs::path& folder) {
 
 namespace {
 
-/// Adds the family's applicability rules, so that a reader of the index alone knows which problems a kernel
-/// supports.
-void add_applicability(Json& to, const std::string& provider_name) {
-  for (const Rule& rule : family_file(provider_name, provider(provider_name).ops().front()).rules) {
-    if (rule.kind == RuleKind::applicability)
-      to.push_back({{"name", rule.name}, {"admits", rule.admits}, {"because", rule.because}});
+/// The applicability rules of the kernels' operations, so that a reader of the index alone knows which
+/// problems a kernel supports. A rule names its operations where it is not for all of them.
+Json applicability_of(const std::string& provider_name, const std::vector<GeneratedKernel>& kernels) {
+  std::set<Op> ops;
+  for (const GeneratedKernel& kernel : kernels) ops.insert(parse_config_name(kernel.name).signature.op);
+  std::vector<std::pair<const Rule*, std::vector<Op>>> rules;
+  for (const Op op : ops) {
+    for (const Rule& rule : family_file(provider_name, op).rules) {
+      if (rule.kind != RuleKind::applicability) continue;
+      const auto same = [&](const auto& entry) {
+        return entry.first->name == rule.name && entry.first->admits == rule.admits;
+      };
+      auto found = std::ranges::find_if(rules, same);
+      if (found == rules.end()) found = rules.insert(rules.end(), {&rule, {}});
+      found->second.push_back(op);
+    }
   }
+  Json json = Json::array();
+  for (const auto& [rule, of] : rules) {
+    Json& one = json.emplace_back();
+    one["name"] = rule->name;
+    if (of.size() != ops.size()) {
+      for (const Op op : of) one["ops"].push_back(word(op));
+    }
+    one["admits"] = rule->admits;
+    one["because"] = rule->because;
+  }
+  return json;
 }
 
 }  // namespace
@@ -341,8 +362,7 @@ fs::path write_library_index(const fs::path& folder, const fs::path& library,
   json["checksum"] = checksum(read_file(library));
   json["backend"] = emitter.backend;
   json["device"] = project.device;
-  json["serves"] = Json::array();
-  if (emitter.states_applicability) add_applicability(json["serves"], project.provider);
+  json["serves"] = applicability_of(project.provider, kernels);
   json["kernels"] = Json::array();
   for (const GeneratedKernel& kernel : kernels) {
     Json& one = json["kernels"].emplace_back();

@@ -41,8 +41,6 @@ struct Emitter {
   /// KernelScout's source tree.
   std::span<const std::pair<std::string_view, std::string_view>> shared;
   std::size_t max_in_unit;  ///< max kernels of a group in one source
-  /// Whether the library's index contains the applicability rules.
-  bool states_applicability;
 
   /// Name of a kernel in its library; configs that differ in launch axes only may share one.
   std::string (*kernel_name)(const NamedConfig& kernel);

@@ -10,7 +10,7 @@
 #include <kscout/error.h>
 #include <kscout/provider.h>
 
-#include "backend/library/library_index.h"
+#include "backend/library/library_backend.h"
 #include "core/files.h"
 #include "generate/build.h"
 #include "generate/project.h"
@@ -91,6 +91,34 @@ TEST_F(Generate, TheSameAgainWritesNothing) {
         other.kernels, [&](const auto& kernel) { return out_ / kernel.file == entry.path(); });
     EXPECT_TRUE(known) << entry.path();
   }
+}
+
+TEST_F(Generate, IndexHasTheApplicabilityRulesOfEachOperation) {
+  GenerateRequest both = request();
+  both.signatures.push_back(signature_of(make_gemm(1, 1, 1, DType::bf16)));
+  const auto made = generate_project(both);
+  const fs::path library = out_ / "ck_tile.so";
+  write_file_atomically(library, "no object");
+  const LibraryIndex index = read_library_index(write_library_index(out_, library, made.kernels));
+  const auto has = [&](Op op, std::string_view name) {
+    const auto& rules = index.applicability.at(op);
+    return std::ranges::find(rules, name, &Rule::name) != rules.end();
+  };
+  EXPECT_TRUE(has(Op::gemm, "tail-k") && !has(Op::gemm, "filter-1x1"));
+  EXPECT_TRUE(has(Op::conv_fwd, "vectors-of-input-channels") && !has(Op::conv_fwd, "tail-k"));
+
+  LibraryBackend backend(index);
+  const auto taken = [&](const Problem& problem) {
+    std::vector<std::uint8_t> applicable;
+    const Family family = backend.family(signature_of(problem), "");
+    applicable.resize(family.configs.size());
+    applicable_configs(family, problem, applicable);
+    return std::ranges::count(applicable, 1);
+  };
+  EXPECT_GT(taken(parse_any_problem("gemm:64x64x64:bf16:rcr")), 0);
+  EXPECT_EQ(taken(parse_any_problem("gemm:64x64x63:bf16:rcr")), 0) << "loads along K move 8 elements";
+  EXPECT_GT(taken(parse_any_problem("conv_fwd:1x64x8x8:64x3x3:bf16:nhwgc:pad=1")),
+            taken(parse_any_problem("conv_fwd:1x63x8x8:64x3x3:bf16:nhwgc:pad=1")));
 }
 
 TEST_F(Generate, WhatDoesNotCompileIsLeftOut) {
