@@ -12,7 +12,9 @@
 #include "family/family_file.h"
 #include "generate/build.h"
 #include "generate/project.h"
+#include "kernel_sets.h"
 #include "options.h"
+#include "outputs.h"
 #include "table.h"
 #include "verbs.h"
 
@@ -23,6 +25,9 @@ namespace {
 struct GenerateOptions {
   FamilyOptions family;
   std::string out, name, regenerate, seal, library, compiler, ck_root, cutlass_root;
+  std::string builder_configs, trait_config;
+  TraitMode trait_mode = TraitMode::strict;
+  std::size_t max_kernels = GenerateRequest::kMaxKernels;
   bool all = false, build = false, check = false;
   std::size_t jobs = 0;
   Format format = Format::text;
@@ -63,12 +68,41 @@ GenerateRequest regenerate_request(const GenerateOptions& options) {
   }
 }
 
+/// The configs of a builder list, of the requested signature unless all are requested.
+std::vector<SignatureConfigs> of_builder(const SetRequest& set, const GenerateOptions& options) {
+  std::vector<SignatureConfigs> all = listed_by_builder(set);
+  if (options.all) return all;
+  const Signature wanted = options.family.signature();
+  std::erase_if(all, [&](const SignatureConfigs& one) { return one.signature != wanted; });
+  if (all.empty()) {
+    fail(Errc::unsupported,
+         "{} has no list '{}' of {} {} {}; give --op, --dtype and --layout of one, or --all",
+         set.builder_configs, set.family.rules, word(wanted.op), word(wanted.dtype_a), word(wanted.layout));
+  }
+  return all;
+}
+
 GenerateRequest request_of(const GenerateOptions& options) {
-  if (!options.regenerate.empty()) return regenerate_request(options);
+  if (!options.regenerate.empty()) {
+    GenerateRequest request = regenerate_request(options);
+    request.max_kernels = options.max_kernels;
+    return request;
+  }
   if (options.out.empty()) fail(Errc::invalid_argument, "where to? give --out FOLDER");
   GenerateRequest request{
       .family = options.family.request({}), .signatures = {}, .out = options.out, .name = options.name};
+  request.max_kernels = options.max_kernels;
   emitter_of(request.family.provider);  // throws when there is none
+  if (!options.trait_config.empty()) {
+    const std::string& file = options.trait_config;
+    request.configs = trait_configs(read_file(file), file, request.family, options.trait_mode);
+    request.family.rules = std::filesystem::path(file).filename().string();
+    return request;
+  }
+  if (const SetRequest set{request.family, options.builder_configs}; set.is_builder_list()) {
+    request.configs = of_builder(set, options);
+    return request;
+  }
   request.signatures =
       options.all ? family_signatures(request.family.provider) : std::vector{options.family.signature()};
   check_rules(request.family.provider, request.signatures.front().op, request.family.rules);
@@ -208,6 +242,18 @@ void setup_generate(CLI::App& verb) {
   auto* out = verb.add_option("--out", options->out, "folder of the project");
   auto* all = verb.add_flag("--all", options->all,
                             "generate for every op, layout and type that the families support");
+  auto* builder = verb.add_option("--builder-configs", options->builder_configs,
+                                  "a folder of CK Builder's lists, for --rules profiler and tests");
+  auto* traits =
+      reads_file(verb.add_option("--trait-config", options->trait_config,
+                                 "instead of a rule set: a trait file of CK's instance builder (JSON)"));
+  add_word_option(verb, "--trait-mode", options->trait_mode, "where --trait-config lists compv4")
+      ->needs(traits);
+  builder->excludes(traits)->excludes("--filter");
+  for (const char* stated : {"--rules", "--op", "--dtype", "--layout", "--all"})
+    traits->excludes(verb.get_option(stated));
+  verb.add_option("--max-kernels", options->max_kernels, "refuse to generate more kernels")
+      ->capture_default_str();
   verb.add_option("--name", options->name, "of the library")->default_str("the provider's");
   auto* regenerate =
       verb.add_option("--regenerate", options->regenerate, "generate an existing folder again, with --rules");
@@ -216,10 +262,10 @@ void setup_generate(CLI::App& verb) {
                       "write the index of a kernel library: a shared object, or the folder of a generated "
                       "project with --library");
   verb.add_option("--library", options->library, "with --seal FOLDER: the shared object")->needs(seal);
-  seal->excludes(out)->excludes(regenerate)->excludes(all);
+  seal->excludes(out)->excludes(regenerate)->excludes(all)->excludes(builder)->excludes(traits);
   for (const char* of_sources : {"--provider", "--rules", "--filter", "--op", "--dtype", "--layout"})
     seal->excludes(verb.get_option(of_sources));
-  regenerate->excludes(out)->excludes(all);
+  regenerate->excludes(out)->excludes(all)->excludes(builder)->excludes(traits);
   for (const char* of_sources : {"--provider", "--filter", "--op", "--dtype", "--layout", "--name"})
     regenerate->excludes(verb.get_option(of_sources));
   auto* build_flag = verb.add_flag("--build", options->build,
@@ -241,6 +287,8 @@ void setup_generate(CLI::App& verb) {
       "16\n"
       "  kscout generate --op conv_fwd --dtype bf16 --rules tiny --device gfx942 --out kernels --check "
       "--ck-root ck\n"
+      "  kscout generate --trait-config forward_bf16.json --device gfx950 --out kernels\n"
+      "  kscout generate --rules profiler --builder-configs configs --all --device gfx942 --out kernels\n"
       "  kscout generate --provider cutlass --dtype bf16 --rules tiny --device h200 --out kernels --build\n\n"
       "exit status: 0 done, 1 a kernel does not compile, 2 wrong arguments, 3 nothing to generate, 4 file "
       "failure");

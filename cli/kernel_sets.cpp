@@ -57,18 +57,6 @@ std::vector<NamedConfig> read_names(const std::string& path) {
   return named;
 }
 
-/// The configs of a builder list; reports lines without a config on stderr.
-std::vector<SignatureConfigs> listed_by_builder(const SetRequest& request) {
-  BuilderLists lists = read_builder_lists(request.builder_configs, request.family.rules);
-  constexpr std::size_t kShown = 5;
-  for (std::size_t i = 0; i < std::min(kShown, lists.skipped.size()); ++i)
-    fmt::print(stderr, "kscout: {}: {}\n", lists.skipped[i].place, lists.skipped[i].because);
-  if (!lists.skipped.empty())
-    fmt::print(stderr, "kscout: {} lines of '{}' have no config here\n", lists.skipped.size(),
-               request.family.rules);
-  return std::move(lists.signatures);
-}
-
 std::vector<SignatureConfigs> configs_of(const SetRequest& request,
                                          const std::vector<Signature>& signatures) {
   return request.is_builder_list() ? listed_by_builder(request)
@@ -152,6 +140,17 @@ void print_configs(const std::vector<SignatureConfigs>& all, Json metadata, cons
 }
 
 }  // namespace
+
+std::vector<SignatureConfigs> listed_by_builder(const SetRequest& request) {
+  BuilderLists lists = read_builder_lists(request.builder_configs, request.family.rules);
+  constexpr std::size_t kShown = 5;
+  for (std::size_t i = 0; i < std::min(kShown, lists.skipped.size()); ++i)
+    fmt::print(stderr, "kscout: {}: {}\n", lists.skipped[i].place, lists.skipped[i].because);
+  if (!lists.skipped.empty())
+    fmt::print(stderr, "kscout: {} lines of '{}' have no config here\n", lists.skipped.size(),
+               request.family.rules);
+  return std::move(lists.signatures);
+}
 
 bool SetRequest::is_builder_list() const {
   return !builder_configs.empty() && (family.rules == "profiler" || family.rules == "tests");

@@ -14,6 +14,7 @@
 #include "core/files.h"
 #include "generate/build.h"
 #include "generate/project.h"
+#include "support/expect_error.h"
 #include "support/paths.h"
 #include "support/temporary_folder.h"
 
@@ -61,6 +62,40 @@ TEST_F(Generate, TextIsThatOfTheGoldenFiles) {
     if (std::getenv("KSCOUT_UPDATE_GOLDEN")) write_file_atomically(golden, text);
     EXPECT_EQ(text, read_file(golden)) << name;
   }
+}
+
+/// CK's generator gives convolutions named `default` the cshuffle epilogue, so both names mean one kernel.
+TEST_F(Generate, ConvolutionsWithEpilogueDefaultStoreAsCkBuildsThem) {
+  const auto text_of = [](std::string_view epilogue) {
+    const std::string name =
+        fmt::format("grouped_conv_bwd_data_bf16_nhwgc_2d_mem_{}_intrawave_64x64x64_4x1x1_16x16x16", epilogue);
+    std::string text = ck_tile_emitter().kernel(parse_config_name(name));
+    for (const std::string& part : {name, kernel_symbol(name)}) {
+      for (std::size_t at = 0; (at = text.find(part)) != std::string::npos;) text.erase(at, part.size());
+    }
+    return text;
+  };
+  EXPECT_EQ(text_of("default"), text_of("cshuffle"));
+}
+
+TEST_F(Generate, MoreKernelsThanAllowedAreRefusedBeforeAnyFile) {
+  GenerateRequest few = request("default");
+  few.max_kernels = 3;
+  test::expect_error(Errc::invalid_argument, "more than 3: ", [&] { generate_project(few); });
+  EXPECT_FALSE(fs::exists(out_));
+}
+
+TEST_F(Generate, GivenConfigsReplaceTheRuleSets) {
+  GenerateRequest given = request("a list");
+  const NamedConfig named = parse_config_name(
+      "grouped_conv_bwd_data_bf16_nhwgc_2d_compv3_cshuffle_intrawave_64x64x64_4x1x1_16x16x16");
+  ConfigTable configs(*named.config.space);
+  configs.push_back(named.config);
+  given.configs = {{named.signature, configs}};
+  const auto made = generate_project(given);
+  ASSERT_EQ(made.kernels.size(), 1u);
+  EXPECT_EQ(made.kernels[0].name, config_name(named.signature, named.config));
+  EXPECT_NE(read_file(out_ / "sources.json").find("conv_bwd_data"), std::string::npos);
 }
 
 TEST_F(Generate, EveryKindOfCuratedKernelHasASource) {
