@@ -1,11 +1,11 @@
 // `kscout generate`: writes sources of kernel libraries.
 #include <optional>
-#include <thread>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "backend/library/seal.h"
+#include "compiler_options.h"
 #include "core/fail.h"
 #include "core/files.h"
 #include "core/json_fields.h"
@@ -24,12 +24,12 @@ namespace {
 
 struct GenerateOptions {
   FamilyOptions family;
-  std::string out, name, regenerate, seal, library, compiler, ck_root, cutlass_root;
+  std::string out, name, regenerate, seal, library;
+  CompilerOptions compiler;
   std::string builder_configs, trait_config;
   TraitMode trait_mode = TraitMode::strict;
   std::size_t max_kernels = GenerateRequest::kMaxKernels;
   bool all = false, build = false, check = false;
-  std::size_t jobs = 0;
   Format format = Format::text;
 };
 
@@ -125,44 +125,10 @@ void print_generated(const GenerateReport& report, const GenerateOptions& option
   if (!report.left_out.empty()) fmt::print("{} left out (sources.json says why)\n", report.left_out.size());
 }
 
-/// Compiler flags besides the emitter's: include paths of the templates, and the architecture for HIP.
-std::vector<std::string> flags_for(const GenerateOptions& options, const FamilyRequest& family,
-                                   const std::string& compiler) {
-  std::vector<std::string> flags;
-  if (family.provider == "cutlass") {
-    if (options.check) fail(Errc::unsupported, "--check asks a compiler that nvcc is not; use --build");
-    flags.push_back("-I" + find_cutlass(options.cutlass_root).string());
-    return flags;
-  }
-  const bool hip = options.compiler.empty() || compiler.find("clang") != std::string::npos ||
-                   compiler.find("hipcc") != std::string::npos;
-  if (hip) flags = {"-x", "hip", "--offload-arch=" + family.device.arch};
-  if (hip && options.check)
-    flags.push_back("-nogpulib");  // nothing is linked, so the device's libraries need not be installed
-  if (options.ck_root.empty()) return flags;
-  const std::filesystem::path include = std::filesystem::path(options.ck_root) / "include";
-  if (!std::filesystem::is_directory(include)) {
-    fail(Errc::not_found, "--ck-root {}: there is no folder '{}'; name a checkout of Composable Kernel",
-         options.ck_root, include.string());
-  }
-  flags.push_back("-I" + include.string());
-  return flags;
-}
-
-/// What --build or --check will do. Throws not_found for a compiler or headers that are not here.
+/// What --build or --check will do.
 BuildRequest build_request(const GenerateOptions& options, const GenerateRequest& of) {
-  BuildRequest request{.project = of.out,
-                       .compiler = options.compiler,
-                       .flags = {},
-                       .jobs = options.jobs,
-                       .check_only = options.check};
-  if (request.compiler.empty())
-    request.compiler = options.check ? "clang++" : std::string(emitter_of(of.family.provider).compiler);
-  if (request.jobs == 0) request.jobs = std::max(1u, std::thread::hardware_concurrency());
-  request.flags = flags_for(options, of.family, request.compiler);
-  if (!is_program(request.compiler))
-    fail(Errc::not_found, "{}: there is no such compiler; install it, or name another with --compiler",
-         request.compiler);
+  BuildRequest request = options.compiler.request(of.family.provider, of.family.device, options.check);
+  request.project = of.out;
   return request;
 }
 
@@ -189,17 +155,6 @@ void build(const GenerateOptions& options, const BuildRequest& request) {
   if (failed != 0) throw CheckFailed();
 }
 
-void check_of_compiler(const GenerateOptions& options) {
-  if (options.build || options.check) return;
-  const std::pair<const char*, bool> given[] = {{"--compiler", !options.compiler.empty()},
-                                                {"--ck-root", !options.ck_root.empty()},
-                                                {"--cutlass-root", !options.cutlass_root.empty()},
-                                                {"--jobs", options.jobs > 0}};
-  for (const auto& [name, is_given] : given) {
-    if (is_given) fail(Errc::invalid_argument, "{}: only with --build or --check, which compile", name);
-  }
-}
-
 std::filesystem::path seal(const GenerateOptions& options) {
   const bool is_folder = std::filesystem::is_directory(options.seal);
   if (options.library.empty()) {
@@ -220,7 +175,7 @@ std::filesystem::path seal(const GenerateOptions& options) {
 }
 
 void run(const GenerateOptions& options) {
-  check_of_compiler(options);
+  options.compiler.refuse_unless(options.build || options.check, "--build or --check, which compile");
   if (!options.seal.empty()) {
     fmt::print("{}\n", seal(options).string());
     return;
@@ -272,13 +227,7 @@ void setup_generate(CLI::App& verb) {
                                    "also compile and link; failed kernels are listed and left out");
   verb.add_flag("--check", options->check, "compile each source without code generation and report it")
       ->excludes(build_flag);
-  verb.add_option("--compiler", options->compiler, "compiler of --build (hipcc, nvcc) and --check (clang++)");
-  verb.add_option("--ck-root", options->ck_root, "a checkout of Composable Kernel");
-  verb.add_option("--cutlass-root", options->cutlass_root,
-                  "where CUTLASS is: a checkout, a folder with the wheel nvidia-cutlass")
-      ->default_str("CUTLASS_PATH, else the active Python environment");
-  verb.add_option("--jobs", options->jobs, "number of parallel compilers (0: one per core)")
-      ->capture_default_str();
+  options->compiler.add_to(verb);
   add_format_option(verb, options->format);
   verb.footer(
       "examples\n"

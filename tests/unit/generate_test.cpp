@@ -13,6 +13,7 @@
 #include "backend/library/library_backend.h"
 #include "core/files.h"
 #include "generate/build.h"
+#include "generate/named_kernels.h"
 #include "generate/project.h"
 #include "support/expect_error.h"
 #include "support/paths.h"
@@ -129,7 +130,7 @@ TEST_F(Generate, TheSameAgainWritesNothing) {
 }
 
 TEST_F(Generate, IndexHasTheApplicabilityRulesOfEachOperation) {
-  GenerateRequest both = request();
+  GenerateRequest both = request("default");
   both.signatures.push_back(signature_of(make_gemm(1, 1, 1, DType::bf16)));
   const auto made = generate_project(both);
   const fs::path library = out_ / "ck_tile.so";
@@ -154,6 +155,45 @@ TEST_F(Generate, IndexHasTheApplicabilityRulesOfEachOperation) {
   EXPECT_EQ(taken(parse_any_problem("gemm:64x64x63:bf16:rcr")), 0) << "loads along K move 8 elements";
   EXPECT_GT(taken(parse_any_problem("conv_fwd:1x64x8x8:64x3x3:bf16:nhwgc:pad=1")),
             taken(parse_any_problem("conv_fwd:1x63x8x8:64x3x3:bf16:nhwgc:pad=1")));
+}
+
+TEST_F(Generate, ShortNamesAreCompletedFromTheRuleSets) {
+  const Device device = device_preset("gfx950");
+  const auto whole = [&](const char* name) {
+    const NamedConfig named = completed(parse_config_name(name), device);
+    EXPECT_TRUE(is_complete(named.config) && agree(named.config, parse_config_name(name).config)) << name;
+    return config_name(named.signature, named.config);
+  };
+  EXPECT_EQ(whole("grouped_conv_forward_bf16_2d_64x64x64_compv3"),
+            "grouped_conv_fwd_bf16_nhwgc_2d_compv3_cshuffle_intrawave_64x64x64_4x1x1_16x16x16");
+  whole("grouped_conv_bwd_data_bf16_2d_64x64x64_mem");
+  whole("grouped_conv_forward_bf16_2d_64x64x64_compv5");  // in set `first` only
+  const std::string full = "grouped_conv_fwd_bf16_nhwgc_2d_compv3_cshuffle_intrawave_64x64x64_4x1x1_16x16x16";
+  EXPECT_EQ(whole(full.c_str()), full);
+  test::expect_error(Errc::unsupported, "no kernel of a rule set for 'gfx950' agrees with it",
+                     [&] { whole("grouped_conv_forward_bf16_2d_48x48x48_compv3"); });
+}
+
+TEST_F(Generate, NamedKernelsAreCompiledOrRefusedWithTheReason) {
+  const std::string name = "grouped_conv_fwd_bf16_nhwgc_2d_compv3_cshuffle_intrawave_64x64x64_4x1x1_16x16x16";
+  const fs::path compiler = folder_ / "compiler.sh";
+  std::ofstream(compiler)
+      << "#!/bin/sh\nfor word in \"$@\"; do [ \"$last\" = -o ] && echo object > \"$word\"\n"
+         "  last=$word\ndone\n";
+  fs::permissions(compiler, fs::perms::owner_all);
+  CompileRequest asked{.kernels = {parse_config_name(name)},
+                       .device = device_preset("gfx950"),
+                       .folder = out_,
+                       .build = {.project = {}, .compiler = compiler.string(), .flags = {}, .jobs = 1}};
+  const LibraryIndex index = read_library_index(compile_kernels(asked));
+  ASSERT_EQ(index.configs.size(), 1u);
+  EXPECT_EQ(config_name(index.configs[0].signature, index.configs[0].config), name);
+  asked.folder = folder_ / "other";
+  asked.kernels = {
+      parse_config_name("gemm_universal_bf16_rcr_compv3_cshuffle_intrawave_True_True_True_False_128x128x64_"
+                        "2x2x1_32x32x16_Relu")};
+  test::expect_error(Errc::unsupported, "sources are written for plain GEMMs",
+                     [&] { compile_kernels(asked); });
 }
 
 TEST_F(Generate, WhatDoesNotCompileIsLeftOut) {
