@@ -230,6 +230,20 @@ TEST(ConvSets, PackingReplacesHowOftenFiltersArePacked) {
             (std::vector{fwd + ":weight=1.5", fwd + ":prepacked=1:weight=1.5", weight}));
 }
 
+TEST(ConvSets, PartsByGeometryMayShareWeightsButNoImageSize) {
+  const auto of = [](std::int64_t images, std::int64_t height) {
+    ConvProblem p = make_conv(Op::conv_fwd);
+    p.n = images, p.c = 16, p.k = 32, p.h = height, p.w = 14;
+    return group_of(p, SplitBy::geometry);
+  };
+  EXPECT_EQ(of(1, 14), of(64, 14));
+  EXPECT_NE(of(1, 14), of(1, 28));
+  ConvProblem other = make_conv(Op::conv_fwd, DType::fp16, Layout::ngchw);
+  other.n = 8, other.c = 16, other.k = 32, other.h = 14, other.w = 14;
+  EXPECT_EQ(group_of(other, SplitBy::geometry), of(1, 14)) << "types and layouts do not count";
+  EXPECT_EQ(group_of(make_gemm(1, 2, 3), SplitBy::geometry), group_of(make_gemm(9, 2, 3), SplitBy::geometry));
+}
+
 TEST(ConvSets, PartsAndExcludedProblemsShareNoWeights) {
   const auto weights = [](const ConvProblem& p) { return group_of(p, SplitBy::weights); };
   const auto problems = make_conv_set("conv_networks", DType::fp32);
