@@ -317,7 +317,8 @@ TEST_F(LibraryConv, CopiesToTheLayoutAndTheChannelsOfAKernel) {
 TEST_F(LibraryConv, AModelOfShortNamesChoosesAmongTheKernelsThatAgree) {
   const std::string any = "grouped_conv_fwd_bf16_nhwgc_2d_compv3_cshuffle_intrawave_64x64x64_";
   auto toys = index();
-  toys["serves"] = {toy::rule("vectors", "p.c % c.vec_a == 0 and p.c % c.vec_b == 0", "whole loads")};
+  toys["serves"] = nlohmann::ordered_json::array(
+      {toy::rule("vectors", "p.c % c.vec_a == 0 and p.c % c.vec_b == 0", "whole loads")});
   toys["kernels"] = nlohmann::ordered_json::array();
   for (const char* const rest : {"4x1x1_16x16x16_vec1_1_1", "4x1x1_16x16x16", "4x1x1_16x16x16_vec8_8_8"})
     toys["kernels"].push_back({{"config", any + rest}, {"kernel", "toy_conv_fwd"}});
