@@ -383,7 +383,10 @@ void setup_dataset(CLI::App& verb) {
       ->capture_default_str()
       ->check(CLI::Range(0.01, 0.99));
   part->add_option("--seed", options->seed, "of the split")->capture_default_str();
-  add_word_option(*part, "--by", options->by, "what a group has in common: m, n, k, batch; or n, k");
+  add_word_option(
+      *part, "--by", options->by,
+      "what a group has in common: every size; the shape of its weights; or every size but the number of "
+      "images (of a GEMM: n, k)");
 
   part = add_part(verb, options, "diff", "compare two datasets", diff_verb);
   part->add_option("files", options->files, "two datasets")->required()->expected(2);

@@ -87,6 +87,9 @@ void print_head(const ModelEvaluation& e) {
              e.pool == Pool::measured   ? "measured configs of each problem"
              : e.pool == Pool::accepted ? "measured configs that the library accepts for the problem"
                                         : "whole family; an unmeasured pick counts as 0");
+  if (e.picks_outside_family > 0)
+    fmt::print("          {} picks are not in the model's family: a selector returns none of them\n",
+               e.picks_outside_family);
   fmt::print("problems  {} of {}", e.evaluation.results.size(), e.problems_given);
   if (!e.training_known) {
     fmt::print("; the model does not tell which sizes it was trained on");

@@ -1,18 +1,20 @@
 // `kscout generate`: writes sources of kernel libraries.
 #include <optional>
-#include <thread>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "backend/library/seal.h"
+#include "compiler_options.h"
 #include "core/fail.h"
 #include "core/files.h"
 #include "core/json_fields.h"
 #include "family/family_file.h"
 #include "generate/build.h"
 #include "generate/project.h"
+#include "kernel_sets.h"
 #include "options.h"
+#include "outputs.h"
 #include "table.h"
 #include "verbs.h"
 
@@ -22,9 +24,12 @@ namespace {
 
 struct GenerateOptions {
   FamilyOptions family;
-  std::string out, name, regenerate, seal, library, compiler, ck_root, cutlass_root;
+  std::string out, name, regenerate, seal, library;
+  CompilerOptions compiler;
+  std::string builder_configs, trait_config;
+  TraitMode trait_mode = TraitMode::strict;
+  std::size_t max_kernels = GenerateRequest::kMaxKernels;
   bool all = false, build = false, check = false;
-  std::size_t jobs = 0;
   Format format = Format::text;
 };
 
@@ -63,12 +68,41 @@ GenerateRequest regenerate_request(const GenerateOptions& options) {
   }
 }
 
+/// The configs of a builder list, of the requested signature unless all are requested.
+std::vector<SignatureConfigs> of_builder(const SetRequest& set, const GenerateOptions& options) {
+  std::vector<SignatureConfigs> all = listed_by_builder(set);
+  if (options.all) return all;
+  const Signature wanted = options.family.signature();
+  std::erase_if(all, [&](const SignatureConfigs& one) { return one.signature != wanted; });
+  if (all.empty()) {
+    fail(Errc::unsupported,
+         "{} has no list '{}' of {} {} {}; give --op, --dtype and --layout of one, or --all",
+         set.builder_configs, set.family.rules, word(wanted.op), word(wanted.dtype_a), word(wanted.layout));
+  }
+  return all;
+}
+
 GenerateRequest request_of(const GenerateOptions& options) {
-  if (!options.regenerate.empty()) return regenerate_request(options);
+  if (!options.regenerate.empty()) {
+    GenerateRequest request = regenerate_request(options);
+    request.max_kernels = options.max_kernels;
+    return request;
+  }
   if (options.out.empty()) fail(Errc::invalid_argument, "where to? give --out FOLDER");
   GenerateRequest request{
       .family = options.family.request({}), .signatures = {}, .out = options.out, .name = options.name};
+  request.max_kernels = options.max_kernels;
   emitter_of(request.family.provider);  // throws when there is none
+  if (!options.trait_config.empty()) {
+    const std::string& file = options.trait_config;
+    request.configs = trait_configs(read_file(file), file, request.family, options.trait_mode);
+    request.family.rules = std::filesystem::path(file).filename().string();
+    return request;
+  }
+  if (const SetRequest set{request.family, options.builder_configs}; set.is_builder_list()) {
+    request.configs = of_builder(set, options);
+    return request;
+  }
   request.signatures =
       options.all ? family_signatures(request.family.provider) : std::vector{options.family.signature()};
   check_rules(request.family.provider, request.signatures.front().op, request.family.rules);
@@ -91,44 +125,10 @@ void print_generated(const GenerateReport& report, const GenerateOptions& option
   if (!report.left_out.empty()) fmt::print("{} left out (sources.json says why)\n", report.left_out.size());
 }
 
-/// Compiler flags besides the emitter's: include paths of the templates, and the architecture for HIP.
-std::vector<std::string> flags_for(const GenerateOptions& options, const FamilyRequest& family,
-                                   const std::string& compiler) {
-  std::vector<std::string> flags;
-  if (family.provider == "cutlass") {
-    if (options.check) fail(Errc::unsupported, "--check asks a compiler that nvcc is not; use --build");
-    flags.push_back("-I" + find_cutlass(options.cutlass_root).string());
-    return flags;
-  }
-  const bool hip = options.compiler.empty() || compiler.find("clang") != std::string::npos ||
-                   compiler.find("hipcc") != std::string::npos;
-  if (hip) flags = {"-x", "hip", "--offload-arch=" + family.device.arch};
-  if (hip && options.check)
-    flags.push_back("-nogpulib");  // nothing is linked, so the device's libraries need not be installed
-  if (options.ck_root.empty()) return flags;
-  const std::filesystem::path include = std::filesystem::path(options.ck_root) / "include";
-  if (!std::filesystem::is_directory(include)) {
-    fail(Errc::not_found, "--ck-root {}: there is no folder '{}'; name a checkout of Composable Kernel",
-         options.ck_root, include.string());
-  }
-  flags.push_back("-I" + include.string());
-  return flags;
-}
-
-/// What --build or --check will do. Throws not_found for a compiler or headers that are not here.
+/// What --build or --check will do.
 BuildRequest build_request(const GenerateOptions& options, const GenerateRequest& of) {
-  BuildRequest request{.project = of.out,
-                       .compiler = options.compiler,
-                       .flags = {},
-                       .jobs = options.jobs,
-                       .check_only = options.check};
-  if (request.compiler.empty())
-    request.compiler = options.check ? "clang++" : std::string(emitter_of(of.family.provider).compiler);
-  if (request.jobs == 0) request.jobs = std::max(1u, std::thread::hardware_concurrency());
-  request.flags = flags_for(options, of.family, request.compiler);
-  if (!is_program(request.compiler))
-    fail(Errc::not_found, "{}: there is no such compiler; install it, or name another with --compiler",
-         request.compiler);
+  BuildRequest request = options.compiler.request(of.family.provider, of.family.device, options.check);
+  request.project = of.out;
   return request;
 }
 
@@ -155,17 +155,6 @@ void build(const GenerateOptions& options, const BuildRequest& request) {
   if (failed != 0) throw CheckFailed();
 }
 
-void check_of_compiler(const GenerateOptions& options) {
-  if (options.build || options.check) return;
-  const std::pair<const char*, bool> given[] = {{"--compiler", !options.compiler.empty()},
-                                                {"--ck-root", !options.ck_root.empty()},
-                                                {"--cutlass-root", !options.cutlass_root.empty()},
-                                                {"--jobs", options.jobs > 0}};
-  for (const auto& [name, is_given] : given) {
-    if (is_given) fail(Errc::invalid_argument, "{}: only with --build or --check, which compile", name);
-  }
-}
-
 std::filesystem::path seal(const GenerateOptions& options) {
   const bool is_folder = std::filesystem::is_directory(options.seal);
   if (options.library.empty()) {
@@ -186,7 +175,7 @@ std::filesystem::path seal(const GenerateOptions& options) {
 }
 
 void run(const GenerateOptions& options) {
-  check_of_compiler(options);
+  options.compiler.refuse_unless(options.build || options.check, "--build or --check, which compile");
   if (!options.seal.empty()) {
     fmt::print("{}\n", seal(options).string());
     return;
@@ -208,6 +197,18 @@ void setup_generate(CLI::App& verb) {
   auto* out = verb.add_option("--out", options->out, "folder of the project");
   auto* all = verb.add_flag("--all", options->all,
                             "generate for every op, layout and type that the families support");
+  auto* builder = verb.add_option("--builder-configs", options->builder_configs,
+                                  "a folder of CK Builder's lists, for --rules profiler and tests");
+  auto* traits =
+      reads_file(verb.add_option("--trait-config", options->trait_config,
+                                 "instead of a rule set: a trait file of CK's instance builder (JSON)"));
+  add_word_option(verb, "--trait-mode", options->trait_mode, "where --trait-config lists compv4")
+      ->needs(traits);
+  builder->excludes(traits)->excludes("--filter");
+  for (const char* stated : {"--rules", "--op", "--dtype", "--layout", "--all"})
+    traits->excludes(verb.get_option(stated));
+  verb.add_option("--max-kernels", options->max_kernels, "refuse to generate more kernels")
+      ->capture_default_str();
   verb.add_option("--name", options->name, "of the library")->default_str("the provider's");
   auto* regenerate =
       verb.add_option("--regenerate", options->regenerate, "generate an existing folder again, with --rules");
@@ -216,23 +217,17 @@ void setup_generate(CLI::App& verb) {
                       "write the index of a kernel library: a shared object, or the folder of a generated "
                       "project with --library");
   verb.add_option("--library", options->library, "with --seal FOLDER: the shared object")->needs(seal);
-  seal->excludes(out)->excludes(regenerate)->excludes(all);
+  seal->excludes(out)->excludes(regenerate)->excludes(all)->excludes(builder)->excludes(traits);
   for (const char* of_sources : {"--provider", "--rules", "--filter", "--op", "--dtype", "--layout"})
     seal->excludes(verb.get_option(of_sources));
-  regenerate->excludes(out)->excludes(all);
+  regenerate->excludes(out)->excludes(all)->excludes(builder)->excludes(traits);
   for (const char* of_sources : {"--provider", "--filter", "--op", "--dtype", "--layout", "--name"})
     regenerate->excludes(verb.get_option(of_sources));
   auto* build_flag = verb.add_flag("--build", options->build,
                                    "also compile and link; failed kernels are listed and left out");
   verb.add_flag("--check", options->check, "compile each source without code generation and report it")
       ->excludes(build_flag);
-  verb.add_option("--compiler", options->compiler, "compiler of --build (hipcc, nvcc) and --check (clang++)");
-  verb.add_option("--ck-root", options->ck_root, "a checkout of Composable Kernel");
-  verb.add_option("--cutlass-root", options->cutlass_root,
-                  "where CUTLASS is: a checkout, a folder with the wheel nvidia-cutlass")
-      ->default_str("CUTLASS_PATH, else the active Python environment");
-  verb.add_option("--jobs", options->jobs, "number of parallel compilers (0: one per core)")
-      ->capture_default_str();
+  options->compiler.add_to(verb);
   add_format_option(verb, options->format);
   verb.footer(
       "examples\n"
@@ -241,6 +236,8 @@ void setup_generate(CLI::App& verb) {
       "16\n"
       "  kscout generate --op conv_fwd --dtype bf16 --rules tiny --device gfx942 --out kernels --check "
       "--ck-root ck\n"
+      "  kscout generate --trait-config forward_bf16.json --device gfx950 --out kernels\n"
+      "  kscout generate --rules profiler --builder-configs configs --all --device gfx942 --out kernels\n"
       "  kscout generate --provider cutlass --dtype bf16 --rules tiny --device h200 --out kernels --build\n\n"
       "exit status: 0 done, 1 a kernel does not compile, 2 wrong arguments, 3 nothing to generate, 4 file "
       "failure");

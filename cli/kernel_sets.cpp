@@ -57,18 +57,6 @@ std::vector<NamedConfig> read_names(const std::string& path) {
   return named;
 }
 
-/// The configs of a builder list; reports lines without a config on stderr.
-std::vector<SignatureConfigs> listed_by_builder(const SetRequest& request) {
-  BuilderLists lists = read_builder_lists(request.builder_configs, request.family.rules);
-  constexpr std::size_t kShown = 5;
-  for (std::size_t i = 0; i < std::min(kShown, lists.skipped.size()); ++i)
-    fmt::print(stderr, "kscout: {}: {}\n", lists.skipped[i].place, lists.skipped[i].because);
-  if (!lists.skipped.empty())
-    fmt::print(stderr, "kscout: {} lines of '{}' have no config here\n", lists.skipped.size(),
-               request.family.rules);
-  return std::move(lists.signatures);
-}
-
 std::vector<SignatureConfigs> configs_of(const SetRequest& request,
                                          const std::vector<Signature>& signatures) {
   return request.is_builder_list() ? listed_by_builder(request)
@@ -111,17 +99,8 @@ class Holder {
   }
   bool holds(const KernelConfig& config) const {
     if (configs_.contains(config)) return true;
-    const auto unknown = [&](std::size_t axis) { return config[axis] == KernelConfig::unknown; };
-    const std::size_t axes = config.space->axes.size();
-    bool partial = false;
-    for (std::size_t axis = 0; axis < axes; ++axis) partial = partial || unknown(axis);
-    if (!partial) return false;
-    return std::ranges::any_of(configs_, [&](const KernelConfig& one) {
-      for (std::size_t axis = 0; axis < axes; ++axis) {
-        if (!unknown(axis) && one[axis] != config[axis]) return false;
-      }
-      return true;
-    });
+    if (is_complete(config)) return false;
+    return std::ranges::any_of(configs_, [&](const KernelConfig& one) { return agree(one, config); });
   }
   Signature signature;
 
@@ -161,6 +140,17 @@ void print_configs(const std::vector<SignatureConfigs>& all, Json metadata, cons
 }
 
 }  // namespace
+
+std::vector<SignatureConfigs> listed_by_builder(const SetRequest& request) {
+  BuilderLists lists = read_builder_lists(request.builder_configs, request.family.rules);
+  constexpr std::size_t kShown = 5;
+  for (std::size_t i = 0; i < std::min(kShown, lists.skipped.size()); ++i)
+    fmt::print(stderr, "kscout: {}: {}\n", lists.skipped[i].place, lists.skipped[i].because);
+  if (!lists.skipped.empty())
+    fmt::print(stderr, "kscout: {} lines of '{}' have no config here\n", lists.skipped.size(),
+               request.family.rules);
+  return std::move(lists.signatures);
+}
 
 bool SetRequest::is_builder_list() const {
   return !builder_configs.empty() && (family.rules == "profiler" || family.rules == "tests");

@@ -2,6 +2,7 @@
 /// \file
 /// Prints properties of whole rule sets: sizes over all signatures, and whether one contains another.
 #include <string>
+#include <vector>
 
 #include <kscout/family.h>
 
@@ -16,6 +17,9 @@ struct SetRequest {
   std::string builder_configs;  ///< folder of the builder lists; empty: none
   bool is_builder_list() const;
 };
+
+/// The configs of a builder list; reports lines without a config on stderr.
+std::vector<SignatureConfigs> listed_by_builder(const SetRequest& request);
 
 /// Prints one row per signature of the set, and the sum.
 void print_signature_counts(const SetRequest& request, Format format);

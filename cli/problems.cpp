@@ -404,7 +404,8 @@ void setup_problems(CLI::App& verb, ReadEfficiencies read) {
   add_word_option(
       verb, "--by", options->by,
       "what a group has in common. sizes: every size; weights: n, k of a GEMM, the channels, groups and "
-      "filter of a convolution, whatever its stride and dilation");
+      "filter of a convolution, whatever its stride and dilation; geometry: n, k of a GEMM, every size of a "
+      "convolution but the number of images");
   verb.add_option("--exclude", options->exclude,
                   "leave out problems whose group of --by is in this file or set; may be repeated");
   verb.add_flag("--describe", options->describe, "print counts and ranges instead of the problems");

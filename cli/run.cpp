@@ -19,6 +19,7 @@
 #include <kscout/dispatcher.h>
 #include <kscout/provider.h>
 
+#include "compiler_options.h"
 #include "core/fail.h"
 #include "core/log.h"
 #include "core/process.h"
@@ -44,6 +45,9 @@ struct RunOptions {
   std::vector<std::string> configs;
   LibraryOptions libraries;
   std::string backend, model;
+  bool compile = false;
+  CompilerOptions compiler;
+  std::string kernels;  ///< folder of compiled kernels
   DispatchPolicy policy;
   double seconds = 0.3;
   double timeout_s = 0;  ///< seconds for one call of a kernel; 0 = derived from the problem
@@ -162,9 +166,21 @@ Solution solve_somewhere(const Problem& problem, Solver& solver) {
                       solver.limits_with({}));
 }
 
+/// Says which kernel stands for a model's config that leaves axes unknown.
+void print_completed(const Problem& problem, const Solution& solution) {
+  if (!solution.model_config.space) return;
+  const Signature signature = signature_of(solution.form.problem);
+  fmt::print(stderr,
+             "kscout: {}: the model's choice {} leaves axes open; {} has the lowest analytic cost of {} "
+             "kernels of {} that agree with it\n",
+             print(problem), config_name(signature, solution.model_config),
+             config_name(signature, solution.choice.config), solution.agreeing, solution.backend->name());
+}
+
 void choose(ReadyConfig& one, const Problem& problem, Solver& solver) {
   Solution solution = solve_somewhere(problem, solver);
   one.launch = solver.make_ready(problem, solution, solver.limits_with({}));
+  print_completed(problem, solution);
   one.ran->form = solution.form;
   keep_choice(solution.choice, *solution.backend, *one.ran);
   store_text(word(solution.choice.source), one.ran->source);
@@ -438,7 +454,26 @@ void run_problem(const RunOptions& options, const Problem& problem, const Regist
   warn_of_far_times(ran, report.load);
 }
 
-void run_verb(const RunOptions& options) {
+/// Compiles the named kernels, whose names are complete then, and adds their library.
+void compile_named(RunOptions& options) {
+  const auto is_named = [](const std::string& name) { return name != "auto" && name != "default"; };
+  std::vector<NamedConfig> kernels;
+  for (const std::string& name : options.configs) {
+    if (is_named(name)) kernels.push_back(parse_kernel_to_run(name));
+  }
+  if (kernels.empty()) fail(Errc::invalid_argument, "--compile: which kernels? name them with --config");
+  options.libraries.indexes.push_back(compile_here(kernels, options.compiler, options.kernels).string());
+  std::size_t next = 0;
+  for (std::string& name : options.configs) {
+    if (!is_named(name)) continue;
+    name = config_name(kernels[next].signature, kernels[next].config);
+    ++next;
+  }
+}
+
+void run_verb(RunOptions options) {
+  options.compiler.refuse_unless(options.compile, "--compile");
+  if (options.compile) compile_named(options);
   const bool list = !options.file.empty();
   options.problem.refuse_beside_list(options.file);
   const auto problems = list ? read_any_problems(options.file) : std::vector{options.problem.any_problem()};
@@ -484,6 +519,14 @@ void setup_run(CLI::App& verb) {
       "--backend", options->backend,
       "backend that executes: cpu, cuda or a kernel library's name (default: any that applies, except cuda)");
   options->libraries.add_to(verb);
+  auto* compile = verb.add_flag(
+      "--compile", options->compile,
+      "generate and compile the kernels that --config names (ck_tile, cutlass), then run them; a name "
+      "that leaves axes open is completed from the rule sets");
+  verb.add_option("--kernels", options->kernels, "--compile: folder of the kernels' sources and library")
+      ->default_str("in $XDG_CACHE_HOME/kscout, else ~/.cache/kscout")
+      ->needs(compile);
+  options->compiler.add_to(verb);
   verb.add_option("--model", options->model,
                   "model folder or .ksf file (default: the first on the search path)");
   verb.add_option("--rules", options->policy.rules, "rule set to choose from when there is no model")
@@ -526,6 +569,8 @@ void setup_run(CLI::App& verb) {
       "  kscout run gemm:30x50x70 --library kernels/toy.kscout-library.json --backend toy\n"
       "  kscout run gemm:256x256x256 --fallback exhaustive\n"
       "  kscout run gemm:64x64x64 --threads 1\n"
+      "  kscout run conv_fwd:2x64x56x56:128x3x3:bf16:nhwgc:pad=1 --compile --ck-root ck \\\n"
+      "    --config grouped_conv_forward_bf16_2d_64x64x64_compv3\n"
       "  kscout run gemm:16x4096x4096:bf16 --backend cuda --model models/gemm_bf16_h200");
   verb.callback([options] { run_verb(*options); });
 }

@@ -278,10 +278,12 @@ void setup_train(CLI::App& verb) {
       verb.add_option("--folds", options->train.folds, "cross-validation folds over groups of problems")
           ->capture_default_str();
   check_text(folds, check_folds);
-  CLI::Option* const fold_by = add_word_option(verb, "--fold-by", options->train.fold_by,
-                                               "what a group has in common: m, n, k, batch; or n, k; or the "
-                                               "CPU, whatever its instruction set and number "
-                                               "of threads (default with --any-cpu)");
+  CLI::Option* const fold_by =
+      add_word_option(verb, "--fold-by", options->train.fold_by,
+                      "what a group has in common: every size; the shape of its weights; every "
+                      "size but the number of images (of a GEMM: n, k); or the "
+                      "CPU, whatever its instruction set and number "
+                      "of threads (default with --any-cpu)");
   verb.add_option("--leaves", p.leaves, "leaves of a tree")
       ->capture_default_str()
       ->check(CLI::Range(2, 4096));

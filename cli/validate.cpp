@@ -12,6 +12,7 @@
 #include <kscout/provider.h>
 
 #include "backend/library/library_backend.h"
+#include "compiler_options.h"
 #include "core/fail.h"
 #include "core/files.h"
 #include "core/links.h"
@@ -66,7 +67,9 @@ struct ValidateOptions {
   std::uint64_t seed = 42;
   ModelEvaluationOptions how;
   std::string out, ck_out, ck_summary_out;
-  bool targets = false;
+  bool targets = false, compile = false;
+  CompilerOptions compiler;
+  std::string kernels;  ///< folder of compiled kernels
   Format format = Format::text;
 };
 
@@ -310,9 +313,26 @@ SweepPlan plan_of(const std::vector<ShapePair>& pairs, const Model& model, const
   return plan;
 }
 
-void validate_training_shapes(const ValidateOptions& options) {
+/// Compiles the kernels of the pairs, which then have complete names. Returns the index of their library.
+std::string compile_pairs(std::vector<ShapePair>& pairs, const ValidateOptions& options) {
+  std::vector<NamedConfig> kernels;
+  for (const ShapePair& pair : pairs) {
+    const Signature signature = signature_of(pair.problem);
+    kernels.push_back({signature, pair.oracle});
+    kernels.push_back({signature, pair.pick});
+  }
+  const std::filesystem::path index = compile_here(kernels, options.compiler, options.kernels);
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    pairs[i].oracle = kernels[2 * i].config;
+    pairs[i].pick = kernels[2 * i + 1].config;
+  }
+  return index.string();
+}
+
+void validate_training_shapes(ValidateOptions options) {
   const Model model = Model::load(options.model);
-  const auto pairs = choose_pairs(model, read_data(options), options);
+  auto pairs = choose_pairs(model, read_data(options), options);
+  if (options.compile) options.library = compile_pairs(pairs, options);
   const MeasurementTable now = measure(plan_of(pairs, model, options), options);
   const auto rows = final_rows(now);
   Table table({"problem", "oracle", "oracle_tflops", "pick", "pick_tflops", "predicted_tflops",
@@ -389,6 +409,7 @@ void validate(const ValidateOptions& options) {
   if (options.model.empty() && options.predictions.empty())
     fail(Errc::invalid_argument,
          "which model? give --model FOLDER, or --predictions FILE beside an oracle CSV");
+  options.compiler.refuse_unless(options.compile, "--compile");
   switch (options.mode) {
     case Mode::oracle:
       return validate_oracle(options);
@@ -426,9 +447,17 @@ void setup_validate(CLI::App& verb) {
   verb.add_flag("--in-sample", options->how.in_sample, "evaluate also sizes that the model was trained on");
   verb.add_option("--backend", options->backend, "hardware, training-shapes: backend that executes")
       ->capture_default_str();
-  reads_file(
+  auto* library = reads_file(
       verb.add_option("--library", options->library,
                       "hardware, training-shapes: execute the kernels of a library, by its index file"));
+  auto* compile = verb.add_flag("--compile", options->compile,
+                                "training-shapes: generate and compile the kernels (ck_tile, cutlass) first");
+  compile->excludes(library);
+  verb.add_option("--kernels", options->kernels,
+                  "training-shapes: folder of the sources and the library of --compile")
+      ->default_str("in $XDG_CACHE_HOME/kscout, else ~/.cache/kscout")
+      ->needs(compile);
+  options->compiler.add_to(verb);
   reads_file(verb.add_option("--problems", options->problems, "hardware: sets or files"));
   add_layouts_option(verb, options->layouts, "hardware: ");
   verb.add_option("--max-problems", options->max_problems,
@@ -456,6 +485,7 @@ void setup_validate(CLI::App& verb) {
       "  kscout validate --mode hardware --model models/gemm_fp32_zen3-2c --problems smoke\n"
       "  kscout validate --mode hardware --model M --library ck.kscout-library.json --problems convs.csv\n"
       "  kscout validate --mode training-shapes --model M --data train.parquet\n"
+      "  kscout validate --mode training-shapes --model M --data train.parquet --compile --ck-root ck\n"
       "  kscout validate --mode backward --model models/conv_bwd_data_bf16_gfx950\n\n"
       "exit status: 0 done, 1 a target is missed, 2 wrong arguments or nothing to evaluate, 3 nothing can "
       "run "

@@ -62,6 +62,11 @@ struct KernelConfig {
   bool operator==(const KernelConfig&) const = default;
 };
 
+/// Whether every axis has a value. Short kernel names of CK Tile leave axes unknown.
+KSCOUT_API bool is_complete(const KernelConfig& config) noexcept;
+/// Whether two configs of one space have the same value on every axis that both know.
+KSCOUT_API bool agree(const KernelConfig& a, const KernelConfig& b) noexcept;
+
 /// The word of an enum axis ("avx2"), the number of another axis ("6"), "?" when unknown.
 KSCOUT_API std::string axis_value_text(const Axis& axis, std::int32_t value);
 /// Inverse of axis_value_text; throws invalid_argument naming the axis, the value and the nearest word.

@@ -41,6 +41,11 @@ struct Solution {
   Choice choice;               ///< the config and its source; predictions exclude the copies
   Backend* backend = nullptr;  ///< the backend that executes the config
   ExecutionForm form;          ///< the problem as the kernel sees it
+  /// The model's config, where it leaves axes unknown (short names of CK Tile). `choice` then has the model's
+  /// predictions, and its config is the one of `agreeing` kernels of the backend with these axes that has the
+  /// lowest analytic cost, of equal ones the widest loads. No space: the model's config itself runs.
+  KernelConfig model_config = {};
+  std::size_t agreeing = 0;  ///< kernels of the backend that agree with model_config and apply; else 0
 };
 
 /// The source that answers when there is no model.

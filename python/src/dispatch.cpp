@@ -407,6 +407,15 @@ void bind_solution(nb::module_& module) {
   solution.def_prop_ro(
       "choice", [](const Solution& s) { return choice_of(s); }, "The config, and the source that chose it.");
   solution.def_prop_ro(
+      "model_config",
+      [](const Solution& s) -> std::optional<NamedConfig> {
+        if (!s.model_config.space) return std::nullopt;
+        return NamedConfig{signature_of(s.form.problem), s.model_config};
+      },
+      "The model's config, where it leaves axes unknown (short names of CK Tile): the choice has the model's "
+      "predictions, and its config is the kernel here with these axes of the lowest analytic cost. None: the "
+      "model's config itself runs.");
+  solution.def_prop_ro(
       "backend", [](const Solution& s) { return s.backend->name(); }, "What executes it.");
   solution.def_prop_ro(
       "problem", [](const Solution& s) { return as_python(s.form.problem); },

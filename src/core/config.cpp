@@ -24,6 +24,18 @@ KernelConfig::KernelConfig(const ConfigSpace& of) : space(&of) {
   std::fill_n(value.begin(), of.axes.size(), unknown);
 }
 
+bool is_complete(const KernelConfig& config) noexcept {
+  const auto axes = std::span(config.value).first(config.space->axes.size());
+  return std::ranges::find(axes, KernelConfig::unknown) == axes.end();
+}
+
+bool agree(const KernelConfig& a, const KernelConfig& b) noexcept {
+  if (a.space != b.space) return false;
+  return std::ranges::equal(a.value, b.value, [](std::int32_t x, std::int32_t y) {
+    return x == y || x == KernelConfig::unknown || y == KernelConfig::unknown;
+  });
+}
+
 std::string axis_value_text(const Axis& axis, std::int32_t value) {
   if (value == KernelConfig::unknown) return "?";
   if (axis.words.empty()) return std::to_string(value);

@@ -5,6 +5,8 @@
 #include <limits>
 #include <tuple>
 
+#include <kscout/provider.h>
+
 #include "core/fail.h"
 #include "core/log.h"
 #include "dispatch/padding.h"
@@ -41,23 +43,19 @@ std::string type_with_float_name(DType dtype) {
   return name.starts_with("fp") ? fmt::format("{} (float{})", name, name.substr(2)) : std::string(name);
 }
 
-/// Configs of other providers are checked when one of them is chosen.
-std::string absence_of_own(Backend& backend, const Signature& signature, const KernelConfig& config) {
-  if (!backend.executes(config.space->provider)) return {};
-  return backend.absence(signature, config);
-}
-
 /// SelectorRequest::breaks of a backend: prepares the config.
-std::string limit_broken_on(Backend& backend, ProblemRef problem, const KernelConfig& config,
-                            const Limits& limits) {
-  if (!backend.executes(config.space->provider)) return {};  // refused when it is chosen
-  try {
-    backend.prepare_within(problem, config, limits);
-    return {};
-  } catch (const Error& error) {
-    if (error.code() != Errc::unsupported) throw;
-    return error.what();
-  }
+auto breaks_of(Backend& backend) {
+  return [&backend](ProblemRef problem, const KernelConfig& config, const Limits& limits) -> std::string {
+    // Those are refused or completed when they are chosen.
+    if (!backend.executes(config.space->provider) || !is_complete(config)) return {};
+    try {
+      backend.prepare_within(problem, config, limits);
+      return {};
+    } catch (const Error& error) {
+      if (error.code() != Errc::unsupported) throw;
+      return error.what();
+    }
+  };
 }
 
 /// What the copies of a form leave of the limits; nothing when they need more.
@@ -77,6 +75,23 @@ std::shared_ptr<const Family> Solver::Families::of(Backend& backend, const Signa
   auto family = std::make_shared<const Family>(backend.family(signature, rules_));
   known_.push_back({&backend, signature, family});
   return family;
+}
+
+std::string Solver::Families::absence(Backend& backend, const Signature& signature,
+                                      const KernelConfig& config) {
+  if (!backend.executes(config.space->provider)) return {};
+  std::string why = backend.absence(signature, config);
+  if (why.empty() || is_complete(config)) return why;
+  try {
+    const auto family = of(backend, signature);
+    for (std::size_t i = 0; i < family->configs.size(); ++i) {
+      const KernelConfig own = family->configs[i];
+      if (agree(own, config) && backend.absence(signature, own).empty()) return {};
+    }
+  } catch (const Error& error) {  // the backend has no kernels of the signature
+    if (error.code() != Errc::unsupported) throw;
+  }
+  return why;
 }
 
 Solver::Solver(Registry registry, DispatchPolicy policy)
@@ -136,35 +151,72 @@ Solver::Selectors& Solver::selectors(Backend& backend, const Signature& signatur
   const auto key = std::tuple(&backend, signature.op, signature.dtype_a);
   if (const auto known = found_.find(key); known != found_.end()) return known->second;
   Selectors chain;
-  const auto breaks = [&backend](ProblemRef problem, const KernelConfig& config, const Limits& limits) {
-    return limit_broken_on(backend, problem, config, limits);
-  };
   if (const auto model = find_model_or_any_cpu(signature.op, signature.dtype_a, backend.device())) {
-    chain.push_back(Selector::load(*model, {.provider = std::string(backend.provider_for(signature.op)),
-                                            .device = backend.device(),
-                                            .rules = policy_.rules,
-                                            .db = policy_.db,
-                                            .backend = std::string(backend.name()),
-                                            .absence =
-                                                [&backend](const Signature& of, const KernelConfig& config) {
-                                                  return absence_of_own(backend, of, config);
-                                                },
-                                            .threads = policy_.threads,
-                                            .calls = policy_.calls,
-                                            .breaks = breaks}));
+    chain.push_back(Selector::load(
+        *model, {.provider = std::string(backend.provider_for(signature.op)),
+                 .device = backend.device(),
+                 .rules = policy_.rules,
+                 .db = policy_.db,
+                 .backend = std::string(backend.name()),
+                 .absence =
+                     [&backend, families = families_](const Signature& of, const KernelConfig& config) {
+                       return families->absence(backend, of, config);
+                     },
+                 .threads = policy_.threads,
+                 .calls = policy_.calls,
+                 .breaks = breaks_of(backend)}));
   }
-  chain.push_back(Selector::analytic(
+  chain.push_back(analytic(backend));
+  return found_.emplace(key, std::move(chain)).first->second;
+}
+
+const Selector& Solver::analytic(Backend& backend) {
+  if (const auto known = analytic_.find(&backend); known != analytic_.end()) return known->second;
+  Selector made = Selector::analytic(
       {.device = backend.device(),
        .db = policy_.db,
        .backend = std::string(backend.name()),
        .threads = policy_.threads,
-       .breaks = breaks},
-      [&backend, families = families_](const Signature& of) { return *families->of(backend, of); }));
-  return found_.emplace(key, std::move(chain)).first->second;
+       .breaks = breaks_of(backend)},
+      [&backend, families = families_](const Signature& of) { return *families->of(backend, of); });
+  return analytic_.emplace(&backend, std::move(made)).first->second;
 }
 
-std::optional<Choice> Solver::offer_of(Backend& backend, ProblemRef problem, const Limits& limits,
-                                       std::span<const Refused> refused, std::string& why) {
+std::vector<Choice> Solver::completed(Backend& backend, ProblemRef problem, const Choice& choice,
+                                      const Limits& limits) {
+  const KernelConfig& known = choice.config;
+  if (is_complete(known) || !backend.executes(known.space->provider) ||
+      backend.absence(signature_of(problem), known).empty()) {
+    return {choice};
+  }
+  std::vector<Choice> agreeing;
+  try {
+    agreeing = analytic(backend).rank(problem, kAll, By::best, limits);
+  } catch (const Error& error) {  // no kernel of the backend applies
+    if (error.code() != Errc::unsupported) throw;
+  }
+  std::erase_if(agreeing, [&](const Choice& own) { return !agree(own.config, known); });
+  const Provider& of = provider(known.space->provider);
+  const auto width = [&](const Choice& own) {
+    return of.traits(signature_of(problem), own.config, backend.device()).vector_elements;
+  };
+  // A stored timing comes first and has no score.
+  const auto scored =
+      std::ranges::find_if(agreeing, [](const Choice& own) { return !std::isnan(own.score); });
+  std::stable_sort(scored, agreeing.end(), [&](const Choice& a, const Choice& b) {
+    return a.score != b.score ? a.score > b.score : width(a) > width(b);
+  });
+  for (Choice& own : agreeing) {
+    const KernelConfig config = own.config;
+    own = choice;
+    own.config = config;
+  }
+  return agreeing;
+}
+
+std::optional<Solver::BackendChoice> Solver::offer_of(Backend& backend, ProblemRef problem,
+                                                      const Limits& limits, std::span<const Refused> refused,
+                                                      std::string& why) {
   const Problem asked = problem.value();
   const auto objection = [&](const Choice& choice) -> std::string {
     for (const Refused& one : refused) {
@@ -175,6 +227,20 @@ std::optional<Choice> Solver::offer_of(Backend& backend, ProblemRef problem, con
     std::string why_not = backend.refusal(problem, choice.config);
     return why_not.empty() ? thread_refusal(backend, choice.config) : why_not;
   };
+  // The choice, or the first config that completes it, to which nothing objects; else the reason in `text`.
+  const auto accepted = [&](const Choice& choice, std::string& text) -> std::optional<BackendChoice> {
+    const std::vector<Choice> all = completed(backend, problem, choice, limits);
+    for (const Choice& one : all) {
+      std::string objected = objection(one);
+      if (objected.empty()) {
+        if (one.config == choice.config) return BackendChoice{one, &backend};
+        return BackendChoice{one, &backend, choice.config, all.size()};
+      }
+      if (text.empty()) text = std::move(objected);
+    }
+    if (all.empty()) text = objection(choice);
+    return std::nullopt;
+  };
   std::string foreign;
   for (const Selector& selector : selectors(backend, signature_of(problem))) {
     try {
@@ -184,11 +250,12 @@ std::optional<Choice> Solver::offer_of(Backend& backend, ProblemRef problem, con
                               backend.name(), backend.provider_for(signature_of(problem).op), of);
         continue;
       }
-      const std::string text = objection(first);
-      if (text.empty()) return first;
+      std::string text, ignored;
+      if (const auto choice = accepted(first, text)) return choice;
       if (why.empty()) why = fmt::format("{}: {}", Selector::name(problem, first), text);
       for (const Choice& next : selector.rank(problem, kAll, By::best, limits)) {
-        if (next.config != first.config && objection(next).empty()) return next;
+        if (next.config == first.config) continue;
+        if (const auto choice = accepted(next, ignored)) return choice;
       }
     } catch (const Error& error) {
       if (error.code() != Errc::unsupported) throw;
@@ -207,8 +274,8 @@ std::optional<Solver::BackendChoice> Solver::best_backend_choice(ProblemRef prob
   for (const auto& backend : registry_.backends()) {
     if (backend->space() != space) continue;
     if (applicable_only && !has_applicable(*backend, problem)) continue;
-    const auto choice = offer_of(*backend, problem, limits, refused, why);
-    if (choice && (!best || is_better(*choice, best->choice))) best = BackendChoice{*choice, backend.get()};
+    const auto offer = offer_of(*backend, problem, limits, refused, why);
+    if (offer && (!best || is_better(offer->choice, best->choice))) best = offer;
   }
   return best;
 }
@@ -278,7 +345,7 @@ std::optional<Solution> Solver::measured(const ExecutionForm& form, const Memory
   if (const auto fastest = fastest_config(form.problem, candidates)) {
     const Candidate& candidate = candidates[fastest->index];
     const Choice choice = timed_choice(form.problem, candidate.config, fastest->time_us, fastest->next_us);
-    answer = Solution{choice, candidate.backend, form};
+    answer = Solution{.choice = choice, .backend = candidate.backend, .form = form};
     keep(*answer, *fastest, limits);
   }
   return measured.emplace(placed, answer).first->second;
@@ -311,7 +378,7 @@ Solution Solver::solve(ProblemRef problem, const MemorySpace& space, const Limit
       return *answer;
     }
   }
-  return {best->choice, best->backend, form};
+  return {best->choice, best->backend, form, best->model_config, best->agreeing};
 }
 
 bool Solver::wants_refinement(const Solution& solution) const noexcept {
@@ -325,12 +392,14 @@ std::vector<Choice> Solver::contenders(const Solution& solution, const Limits& l
   std::vector<Choice> found = {solution.choice};
   for (const Selector& selector : selectors(*solution.backend, signature_of(problem))) {
     try {
-      for (const Choice& next : selector.rank(problem, kAll, By::best, limits)) {
-        if (found.size() >= policy_.refine.top) return found;
-        const bool known = std::ranges::find(found, next.config, &Choice::config) != found.end();
-        if (!known && solution.backend->refusal(problem, next.config).empty() &&
-            thread_refusal(*solution.backend, next.config).empty()) {
-          found.push_back(next);
+      for (const Choice& ranked : selector.rank(problem, kAll, By::best, limits)) {
+        for (const Choice& next : completed(*solution.backend, problem, ranked, limits)) {
+          if (found.size() >= policy_.refine.top) return found;
+          const bool known = std::ranges::find(found, next.config, &Choice::config) != found.end();
+          if (!known && solution.backend->refusal(problem, next.config).empty() &&
+              thread_refusal(*solution.backend, next.config).empty()) {
+            found.push_back(next);
+          }
         }
       }
     } catch (const Error& error) {
@@ -346,6 +415,8 @@ void Solver::refine(const Buffers& buffers, Solution& solution, const Limits& li
   const auto refined = fastest_on(*solution.backend, problem, choices, buffers, {policy_.refine.seconds});
   if (!refined) return;
   solution.choice = timed_choice(problem, choices[refined->index].config, refined->time_us, refined->next_us);
+  solution.model_config = {};
+  solution.agreeing = 0;
   keep(solution, *refined, limits);
 }
 

@@ -83,6 +83,8 @@ class Solver {
   struct BackendChoice {
     Choice choice;
     Backend* backend;
+    KernelConfig model_config = {};  ///< Solution::model_config
+    std::size_t agreeing = 0;        ///< Solution::agreeing
   };
   using Selectors = std::vector<Selector>;
 
@@ -96,12 +98,19 @@ class Solver {
   std::optional<BackendChoice> best_backend_choice(ProblemRef problem, const MemorySpace& space,
                                                    bool applicable_only, const Limits& limits,
                                                    std::span<const Refused> refused, std::string& why);
-  std::optional<Choice> offer_of(Backend& backend, ProblemRef problem, const Limits& limits,
-                                 std::span<const Refused> refused, std::string& why);
+  std::optional<BackendChoice> offer_of(Backend& backend, ProblemRef problem, const Limits& limits,
+                                        std::span<const Refused> refused, std::string& why);
+  /// The choice itself where the backend has its config or the config is complete. Otherwise the backend's
+  /// configs that agree with it and apply to the problem, with the choice's predictions: by analytic cost,
+  /// and wide loads first where the costs are equal.
+  std::vector<Choice> completed(Backend& backend, ProblemRef problem, const Choice& choice,
+                                const Limits& limits);
   /// The solution's config and the next best configs that its backend accepts.
   std::vector<Choice> contenders(const Solution& solution, const Limits& limits);
   /// The selectors of one backend for a signature, in the order of use.
   Selectors& selectors(Backend& backend, const Signature& signature);
+  /// The selector of one backend by analytic cost alone.
+  const Selector& analytic(Backend& backend);
   /// Whether any config of a backend's family applies to the problem: much cheaper than selecting.
   bool has_applicable(Backend& backend, ProblemRef problem);
   /// What to do about the type of a problem that nothing takes: "; ... convert to float32" where kernels take
@@ -126,6 +135,10 @@ class Solver {
     explicit Families(std::string rules) : rules_(std::move(rules)) {}
     /// Like Backend::family. Thread-safe.
     std::shared_ptr<const Family> of(Backend& backend, const Signature& signature);
+    /// Why the backend can run neither a config nor, where the config leaves axes unknown, any of its configs
+    /// that agree with it. Empty when it can. Configs of other providers are checked when one of them is
+    /// chosen.
+    std::string absence(Backend& backend, const Signature& signature, const KernelConfig& config);
 
    private:
     struct Known {
@@ -143,6 +156,7 @@ class Solver {
   std::shared_ptr<Families> families_;
   std::optional<Selectors> fixed_;
   std::map<std::tuple<Backend*, Op, DType>, Selectors> found_;
+  std::map<Backend*, Selector> analytic_;
   std::vector<Asked> asked_;
   /// By print(Limits).
   std::map<std::string, std::unordered_map<PlacedProblem, std::optional<Solution>, PlacedProblemHash>>

@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 #include <unordered_map>
+#include <unordered_set>
 
 #include <kscout/selector.h>
 
@@ -38,9 +39,9 @@ std::vector<double> best_tflops(const Scores& scores) {
   return tflops;
 }
 
-/// Turns the model into a scorer. The selector's ranked configs come first. The other configs of the pool,
-/// also those outside the family, follow by their exact scores. `shortlists`: false scores as if the model
-/// had none.
+/// Turns the model into a scorer. Configs that a selector would score come first, among them those outside
+/// the family, which Predictor ranks by the same scores; configs that a shortlist drops follow. `shortlists`:
+/// false scores as if the model had none.
 Scorer model_scorer(const Model& model, Target target, bool shortlists) {
   return [&model, target, shortlists](const Problem& problem, std::span<const KernelConfig> configs) {
     const Family& family = *model.family(signature_of(problem));
@@ -66,7 +67,10 @@ Scorer model_scorer(const Model& model, Target target, bool shortlists) {
       first[i] = runs[i] & candidates[found->second];
     }
     const std::vector<double> of_others = model.score_configs(problem, others, target);
-    for (std::size_t i = 0; i < place.size(); ++i) scores.score[place[i]] = of_others[i];
+    for (std::size_t i = 0; i < place.size(); ++i) {
+      scores.score[place[i]] = of_others[i];
+      first[place[i]] = 1;
+    }
     put_behind(scores.score, runs, first);
     scores.tflops = model.predicted_tflops(problem, target, scores.score);
     scores.confidence = model.confidence(family, problem, target, best_tflops(scores));
@@ -81,6 +85,21 @@ PoolOf family_pool(const Model& model, const MeasurementTable& table) {
     for (std::size_t i = 0; i < configs.size(); ++i) pool.push_back(configs[i]);
     return pool;
   };
+}
+
+/// Number of picks that are not among the configs of the model's family.
+std::size_t picks_outside_family(const Model& model, const Evaluation& evaluation) {
+  std::unordered_map<const Family*, std::unordered_set<KernelConfig>> inside;
+  std::size_t outside = 0;
+  for (const ProblemResult& result : evaluation.results) {
+    if (result.picks.empty()) continue;
+    const Family* const family = model.family(signature_of(result.problem));
+    const auto [entry, is_new] = inside.try_emplace(family);
+    for (std::size_t i = 0; is_new && i < family->configs.size(); ++i)
+      entry->second.insert(family->configs[i]);
+    outside += entry->second.contains(result.picks.front().config) ? 0 : 1;
+  }
+  return outside;
 }
 
 void require_same_space(const Model& model, const MeasurementTable& table) {
@@ -167,6 +186,7 @@ ModelEvaluation evaluate_model(const fs::path& path, const MeasurementTable& tab
                       : options.pool == Pool::accepted ? accepted_pool(evaluated)
                                                        : measured_pool(evaluated);
   result.evaluation = evaluate(evaluated, model_scorer(model, target, /*shortlists=*/true), pool);
+  result.picks_outside_family = picks_outside_family(model, result.evaluation);
   if (model.data().shortlist || model.data().first_trees > 0)
     result.all_scored = evaluate(evaluated, model_scorer(model, target, /*shortlists=*/false), pool).overall;
   if (result.all_scored) result.shortlisted = model.data().shortlist ? kShortlisted : kKeptByFirstTrees;

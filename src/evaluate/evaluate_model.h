@@ -40,6 +40,8 @@ struct ModelEvaluation {
   bool training_known = true;      ///< false: the model does not list its training sizes
   std::size_t without_family = 0;  ///< problems left out: the model has no family for their signature
   Evaluation evaluation;
+  /// Picks outside the model's family: a selector, which knows the family only, does not return them.
+  std::size_t picks_outside_family = 0;
   /// Summary of choices by exact scores of all configs; nothing when the model has no shortlist.
   std::optional<Summary> all_scored;
   std::size_t shortlisted = 0;  ///< number of configs that get exact scores; 0: all

@@ -129,6 +129,7 @@ std::string evaluation_json(const ModelEvaluation& e, std::size_t worst) {
                {"training_known", e.training_known},
                {"in_sample", e.in_sample},
                {"without_family", e.without_family},
+               {"picks_outside_family", e.picks_outside_family},
                {"without_oracle", e.evaluation.without_oracle}};
   json.update(summary_json(e.evaluation.overall));
   json["shortlist"] = nullptr;

@@ -159,8 +159,10 @@ std::string conv_source(const NamedConfig& kernel, const std::string& name) {
   if (pipeline == "depthwise") return depthwise_source(kernel, name);
   if (s.layout != Layout::nhwgc && s.layout != Layout::ndhwgc)
     fail(Errc::unsupported, "'{}': implicit GEMMs are written for nhwgc and ndhwgc", name);
-  if (axis_word(config, "epilogue") != "cshuffle")
-    fail(Errc::unsupported, "'{}': convolutions are written with epilogue cshuffle", name);
+  // CK's own generator stores the results of both as cshuffle does: `default` is a name.
+  const std::string epilogue = axis_word(config, "epilogue");
+  if (epilogue != "cshuffle" && epilogue != "default")
+    fail(Errc::unsupported, "'{}': no source can be written for epilogue '{}'", name, epilogue);
   const bool deep = s.layout == Layout::ndhwgc;
   const std::string convolution = "ck_tile::tensor_layout::convolution::";
   Members to("ck_tile::index_t");
@@ -241,7 +243,6 @@ const Emitter& ck_tile_emitter() {
       .compiler = "hipcc",
       .shared = kShared,
       .max_in_unit = 1,
-      .states_applicability = false,
       .kernel_name = kernel_name,
       .group = kernel_name,
       .extension = "cpp",

@@ -140,7 +140,6 @@ const Emitter& cutlass_emitter() {
                                .compiler = "nvcc",
                                .shared = kShared,
                                .max_in_unit = 8,
-                               .states_applicability = true,
                                .kernel_name = kernel_name,
                                .group = group,
                                .extension = "cu",

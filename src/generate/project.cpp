@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <unordered_map>
+#include <unordered_set>
 
 #include <kscout/kernel_library.h>
 #include <kscout/provider.h>
@@ -215,35 +217,65 @@ void write_group(const std::string& group, const Group& kernels, const Emitter& 
   }
 }
 
+/// Refuses more kernels than the request allows. Configs that differ in launch axes only may share one.
+void check_count(const GenerateRequest& request, const Emitter& emitter,
+                 std::span<const SignatureConfigs> all, std::span<const std::vector<std::string>> reasons) {
+  std::size_t configs = 0;
+  for (const auto& of_signature : reasons)
+    configs += static_cast<std::size_t>(std::ranges::count(of_signature, std::string()));
+  if (configs <= request.max_kernels) return;
+  std::unordered_set<std::string> kernels;
+  for (std::size_t s = 0; s < all.size(); ++s) {
+    for (std::size_t i = 0; i < all[s].configs.size(); ++i) {
+      if (reasons[s][i].empty()) kernels.insert(emitter.kernel_name({all[s].signature, all[s].configs[i]}));
+    }
+  }
+  if (kernels.size() <= request.max_kernels) return;
+  fail(Errc::invalid_argument,
+       "rule set '{}' has {} kernels for '{}', more than {}: each is compiled for seconds to minutes; keep "
+       "fewer with --filter (kscout kernels --count counts them), or raise --max-kernels",
+       request.family.rules, kernels.size(), request.family.device.name, request.max_kernels);
+}
+
 /// Writes the kernels' sources and lists them, one entry per config in family order.
 Sources make_sources(const GenerateRequest& request, const Emitter& emitter, GenerateReport& report) {
-  std::vector<std::pair<std::string, Group>> groups;
-  std::map<std::string, std::string> texts;  // by kernel; empty: no source can be written
-  for (const auto& [signature, configs] : enumerate_signatures(request.family, request.signatures)) {
+  const std::vector<SignatureConfigs> all =
+      request.configs.empty() ? enumerate_signatures(request.family, request.signatures) : request.configs;
+  std::vector<std::vector<std::string>> reasons;
+  for (const auto& [signature, configs] : all) {
     FamilyRequest one = request.family;
     one.signature = signature;
-    const auto reasons = refusals_of_all_rules(family_file(one.provider, signature.op), one, configs);
+    reasons.push_back(refusals_of_all_rules(family_file(one.provider, signature.op), one, configs));
+  }
+  check_count(request, emitter, all, reasons);
+  std::vector<std::pair<std::string, Group>> groups;
+  std::unordered_map<std::string, std::size_t> group_of;  // position in groups, by name
+  std::unordered_set<std::string> written;                // kernels that have a text
+  for (std::size_t s = 0; s < all.size(); ++s) {
+    const auto& [signature, configs] = all[s];
     for (std::size_t i = 0; i < configs.size(); ++i) {
       const NamedConfig named{signature, configs[i]};
       const std::string name = config_name(signature, configs[i]);
-      if (!reasons[i].empty()) {
-        report.left_out.push_back({name, reasons[i]});
+      if (!reasons[s][i].empty()) {
+        report.left_out.push_back({name, reasons[s][i]});
         continue;
       }
       const std::string kernel = emitter.kernel_name(named);
-      if (!texts.contains(kernel)) {
+      if (!written.contains(kernel)) {
+        std::string text;
         try {
-          texts[kernel] = emitter.kernel(named);
+          text = emitter.kernel(named);
         } catch (const Error& error) {
           if (error.code() != Errc::unsupported) throw;
           report.left_out.push_back({name, error.what()});
           continue;
         }
-        const std::string group = emitter.group(named);
-        auto found = std::ranges::find(groups, group, [](const auto& entry) { return entry.first; });
-        if (found == groups.end()) found = groups.insert(groups.end(), {group, {}});
-        found->second.names.push_back(kernel);
-        found->second.texts.push_back(texts[kernel]);
+        const auto [at, is_new] = group_of.try_emplace(emitter.group(named), groups.size());
+        if (is_new) groups.push_back({at->first, {}});
+        Group& group = groups[at->second].second;
+        group.names.push_back(kernel);
+        group.texts.push_back(std::move(text));
+        written.insert(kernel);
       }
       report.kernels.push_back({name, kernel, kernel_symbol(kernel), ""});
     }
@@ -275,6 +307,10 @@ GenerateReport generate_project(const GenerateRequest& asked) {
   const Emitter& emitter = emitter_of(asked.family.provider);
   GenerateRequest request = asked;
   if (request.name.empty()) request.name = emitter.provider;
+  if (!request.configs.empty()) {
+    request.signatures.clear();
+    for (const SignatureConfigs& one : request.configs) request.signatures.push_back(one.signature);
+  }
   GenerateReport report;
   Writer writer(request.out, report);
   const bool again = !is_absent(request.out / kSourcesFile);
@@ -285,13 +321,13 @@ GenerateReport generate_project(const GenerateRequest& asked) {
     fail(Errc::unsupported, "nothing of rule set '{}' can be generated for '{}'{}", request.family.rules,
          request.family.device.name, report.left_out.empty() ? "" : ": " + report.left_out[0].because);
   }
+  writer.write(kSourcesFile, readable_json(sources_json(request, report, emitter, sources)));
   for (const auto& [file, text] : sources) writer.write(file, text);
   writer.write(kAbi, embedded_file(kAbi));
   for (const auto& [file, from] : emitter.shared) writer.write(file, embedded_file(from));
   writer.write("library.cpp", library_source(report.kernels, emitter.backend));
   writer.write("kernels.cmake", kernels_cmake(request, report));
   writer.write("CMakeLists.txt", cmake_text(request, emitter));
-  writer.write(kSourcesFile, readable_json(sources_json(request, report, emitter, sources)));
   writer.remove_others(sources, earlier);
   return report;
 }
@@ -317,13 +353,34 @@ Project read_project(const fs::path& folder) {
 
 namespace {
 
-/// Adds the family's applicability rules, so that a reader of the index alone knows which problems a kernel
-/// supports.
-void add_applicability(Json& to, const std::string& provider_name) {
-  for (const Rule& rule : family_file(provider_name, provider(provider_name).ops().front()).rules) {
-    if (rule.kind == RuleKind::applicability)
-      to.push_back({{"name", rule.name}, {"admits", rule.admits}, {"because", rule.because}});
+/// The applicability rules of the kernels' operations, so that a reader of the index alone knows which
+/// problems a kernel supports. A rule names its operations where it is not for all of them.
+Json applicability_of(const std::string& provider_name, const std::vector<GeneratedKernel>& kernels) {
+  std::set<Op> ops;
+  for (const GeneratedKernel& kernel : kernels) ops.insert(parse_config_name(kernel.name).signature.op);
+  std::vector<std::pair<const Rule*, std::vector<Op>>> rules;
+  for (const Op op : ops) {
+    for (const Rule& rule : family_file(provider_name, op).rules) {
+      if (rule.kind != RuleKind::applicability) continue;
+      const auto same = [&](const auto& entry) {
+        return entry.first->name == rule.name && entry.first->admits == rule.admits;
+      };
+      auto found = std::ranges::find_if(rules, same);
+      if (found == rules.end()) found = rules.insert(rules.end(), {&rule, {}});
+      found->second.push_back(op);
+    }
   }
+  Json json = Json::array();
+  for (const auto& [rule, of] : rules) {
+    Json& one = json.emplace_back();
+    one["name"] = rule->name;
+    if (of.size() != ops.size()) {
+      for (const Op op : of) one["ops"].push_back(word(op));
+    }
+    one["admits"] = rule->admits;
+    one["because"] = rule->because;
+  }
+  return json;
 }
 
 }  // namespace
@@ -341,8 +398,7 @@ fs::path write_library_index(const fs::path& folder, const fs::path& library,
   json["checksum"] = checksum(read_file(library));
   json["backend"] = emitter.backend;
   json["device"] = project.device;
-  json["serves"] = Json::array();
-  if (emitter.states_applicability) add_applicability(json["serves"], project.provider);
+  json["serves"] = applicability_of(project.provider, kernels);
   json["kernels"] = Json::array();
   for (const GeneratedKernel& kernel : kernels) {
     Json& one = json["kernels"].emplace_back();

@@ -24,6 +24,8 @@
 #include <kscout/family.h>
 #include <kscout/provider.h>
 
+#include "family/family_file.h"
+
 namespace kscout {
 
 // ---- Describes the sources of one provider's kernels. All other parts of a generated project are the same
@@ -41,8 +43,6 @@ struct Emitter {
   /// KernelScout's source tree.
   std::span<const std::pair<std::string_view, std::string_view>> shared;
   std::size_t max_in_unit;  ///< max kernels of a group in one source
-  /// Whether the library's index contains the applicability rules.
-  bool states_applicability;
 
   /// Name of a kernel in its library; configs that differ in launch axes only may share one.
   std::string (*kernel_name)(const NamedConfig& kernel);
@@ -115,6 +115,11 @@ struct GenerateRequest {
   std::vector<Signature> signatures;  ///< signatures to generate kernels for
   std::filesystem::path out;
   std::string name;  ///< of the library; empty: the provider's name
+  /// Configs to generate instead of those of a rule set, which family.rules then names.
+  std::vector<SignatureConfigs> configs = {};
+  std::size_t max_kernels = kMaxKernels;  ///< more are refused before any file is written
+
+  static constexpr std::size_t kMaxKernels = 20000;
 };
 
 struct GeneratedKernel {
@@ -139,8 +144,9 @@ struct GenerateReport {
   std::size_t compiled() const;  ///< number of distinct kernels
 };
 
-/// Throws unsupported when nothing of the rule set can be generated, device_failure when a file cannot be
-/// written, corrupt_data when `out` holds an invalid index of sources.
+/// Writes the index of sources first, so that an interrupted run can be repeated. Throws unsupported when
+/// nothing of the rule set can be generated, invalid_argument for more than max_kernels, device_failure when
+/// a file cannot be written, corrupt_data when `out` holds an invalid index of sources.
 GenerateReport generate_project(const GenerateRequest& request);
 
 /// The contents of a project's index of sources (sources.json). Throws not_found, corrupt_data.

@@ -16,6 +16,14 @@
 
 namespace kscout {
 
+char major_of(std::string_view text) {
+  const auto holds = [&](std::string_view word) {
+    const auto same = [](char a, char b) { return (a | 0x20) == b; };
+    return std::search(text.begin(), text.end(), word.begin(), word.end(), same) != text.end();
+  };
+  return holds("row") ? 'r' : holds("col") ? 'c' : '?';
+}
+
 /// Reads `results` of the benchmark's JSON one kernel at a time, so memory does not grow with their number.
 void read_ck_json(const std::filesystem::path& file, const ImportRequest& request, ImportTable& to) {
   if (request.op != Op::gemm) fail(Errc::invalid_argument, "ck-Json holds GEMMs: give --op gemm");
@@ -89,15 +97,6 @@ std::optional<std::int64_t> whole(std::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
   return value;
-}
-
-/// 'r' or 'c' according to the text, in any case; '?' when it is neither.
-char major_of(std::string_view text) {
-  const auto holds = [&](std::string_view word) {
-    const auto same = [](char a, char b) { return (a | 0x20) == b; };
-    return std::search(text.begin(), text.end(), word.begin(), word.end(), same) != text.end();
-  };
-  return holds("row") ? 'r' : holds("col") ? 'c' : '?';
 }
 
 /// The contents of a block; absent members are empty. Texts point into the block.

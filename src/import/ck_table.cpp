@@ -1,5 +1,6 @@
 // Reads tables of benchmarks, CSV or Parquet: columns by name, in any order.
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <optional>
 
@@ -22,6 +23,8 @@ enum class Cell : std::uint8_t {
   pipeline,
   dtype,
   layout,
+  major,
+  stride,
   variant,
   arch,
   time_ms,
@@ -36,7 +39,7 @@ struct Column {
   Cell cell = Cell::ignored;
   std::string_view field = {},
                    right = {};     ///< of the problem; of pads: the left-hand and the right-hand side
-  std::size_t axis = 0;            ///< tile
+  std::size_t axis = 0;            ///< tile: m, n, k; major: A, B, C
   double Device::*fact = nullptr;  ///< hardware
   /// Hardware: factor from the column's unit to that of the fact.
   double unit = 1;
@@ -84,6 +87,24 @@ constexpr KnownColumn kGemmColumns[] = {
     {"k", size_of("k")},
     {"split_k", size_of("split_k")},
     {"layout", {.cell = Cell::layout}},
+    // The tile engine's CSV of GEMM benchmarks.
+    {"stride_a", {.cell = Cell::stride, .field = "lda"}},
+    {"stride_b", {.cell = Cell::stride, .field = "ldb"}},
+    {"stride_c", {.cell = Cell::stride, .field = "ldc"}},
+    {"dtype_a", {.cell = Cell::dtype}},
+    {"layout_a", {.cell = Cell::major, .axis = 0}},
+    {"layout_b", {.cell = Cell::major, .axis = 1}},
+    {"layout_c", {.cell = Cell::major, .axis = 2}},
+    {"name", {.cell = Cell::kernel}},
+    {"latency(ms)", {.cell = Cell::time_ms}},
+    {"tflops(TFlops)", {.cell = Cell::tflops}},
+    // The CSV of GEMM sweeps by a model.
+    {"M", size_of("m")},
+    {"N", size_of("n")},
+    {"K", size_of("k")},
+    {"selected_kernel", {.cell = Cell::kernel}},
+    {"actual_time_ms", {.cell = Cell::time_ms}},
+    {"actual_tflops", {.cell = Cell::tflops}},
 };
 constexpr KnownColumn kCommonColumns[] = {
     {"kernel", {.cell = Cell::kernel}},      {"kernel_name", {.cell = Cell::kernel}},
@@ -143,16 +164,20 @@ class TableReader {
     }
     const std::span<const std::string_view> needed =
         is_direction(request_.op) ? std::span<const std::string_view>(kConvNeeded) : kGemmNeeded;
+    needed_.resize(names.size());
     for (const std::string_view one : needed) {
-      if (std::ranges::find(names, one) == names.end())
-        fail(Errc::corrupt_data, "{}: column '{}' is missing", file_.string(), one);
+      const Column wanted = column_of(one, request_.op);  // several names may mean the same
+      bool found = false;
+      for (std::size_t i = 0; i < columns_.size(); ++i) {
+        if (columns_[i].cell != wanted.cell || columns_[i].field != wanted.field) continue;
+        found = needed_[i] = true;
+      }
+      if (!found) missing(one, names);
     }
     if (!named_ && !tile)
       fail(Errc::corrupt_data, "{}: neither column 'kernel' nor tile_m, tile_n, tile_k", file_.string());
     if (!time)
       fail(Errc::corrupt_data, "{}: none of the columns latency_ms, latency_us, tflops", file_.string());
-    for (const std::string_view name : names)
-      needed_.push_back(std::ranges::find(needed, name) != needed.end());
   }
 
   void row(const std::vector<std::string_view>& cells, std::size_t number) {
@@ -183,6 +208,14 @@ class TableReader {
   bool wants(std::size_t column) const noexcept { return columns_[column].cell != Cell::ignored; }
 
  private:
+  [[noreturn]] void missing(std::string_view column, const std::vector<std::string_view>& names) const {
+    if (request_.op == Op::gemm && std::ranges::find(names, "Hi") != names.end()) {
+      fail(Errc::invalid_argument,
+           "{}: a table of convolutions: give --op conv_fwd, conv_bwd_data or conv_bwd_weight",
+           file_.string());
+    }
+    fail(Errc::corrupt_data, "{}: column '{}' is missing", file_.string(), column);
+  }
   [[noreturn]] static void no_number(std::size_t column, std::string_view text) {
     fail(Errc::corrupt_data, "column {}: '{}' is no number", column + 1, text);
   }
@@ -204,20 +237,39 @@ class TableReader {
     }
   }
 
+  /// Sets leading dimensions that are not those of packed operands.
+  void read_strides(const std::vector<std::string_view>& cells, Problem& problem) const {
+    if (request_.op != Op::gemm) return;
+    const LeadingDimensions packed = leading_dimensions(problem.gemm());
+    for (std::size_t i = 0; i < cells.size(); ++i) {
+      const std::string_view field = columns_[i].field;
+      if (columns_[i].cell != Cell::stride || cells[i].empty()) continue;
+      std::int64_t value = 0;
+      if (!read_number(cells[i], value)) no_number(i, cells[i]);
+      const std::int64_t usual = field == "lda" ? packed.a : field == "ldb" ? packed.b : packed.c;
+      if (value != usual) problem.set(field, value);
+    }
+  }
+
   /// Reads words first: element type and layout decide which sizes follow.
   Problem problem_of(const std::vector<std::string_view>& cells) const {
     DType dtype = request_.dtype;
     std::optional<Layout> layout = request_.layout;
+    std::array<char, 3> majors{};
     for (std::size_t i = 0; i < cells.size(); ++i) {
       if (cells[i].empty()) continue;
       if (columns_[i].cell == Cell::dtype) dtype = parse<DType>(cells[i]);
       if (columns_[i].cell == Cell::layout) layout = parse<Layout>(cells[i]);
+      if (columns_[i].cell == Cell::major) majors[columns_[i].axis] = major_of(cells[i]);
       if (columns_[i].cell == Cell::variant) check_variant(cells[i]);
       if (columns_[i].cell == Cell::arch) check_arch(cells[i]);
     }
+    if (std::ranges::find(majors, '\0') == majors.end())
+      layout = parse<Layout>(std::string_view(majors.data(), majors.size()));
     const Operation& of = operation(request_.op);
     Problem problem = of.make(request_.op, dtype, layout.value_or(of.layouts.front()));
     read_sizes(cells, problem);
+    read_strides(cells, problem);
     if (is_direction(request_.op)) {
       const bool three = problem["d"] > 1 || problem["z"] > 1 || problem["left_pad_d"] > 0;
       if (!layout && three) problem.set("layout", static_cast<std::int64_t>(Layout::ndhwgc));
@@ -300,9 +352,6 @@ std::vector<std::string_view> cells_of(std::string_view line) {
 }  // namespace
 
 void read_ck_csv(const std::filesystem::path& file, const ImportRequest& request, ImportTable& to) {
-  if (!is_direction(request.op))
-    fail(Errc::invalid_argument,
-         "ck-csv holds convolutions: give --op conv_fwd, conv_bwd_data or conv_bwd_weight");
   TableReader reader(file, request, to);
   each_line(file, [&](std::string_view line, std::size_t number) {
     if (line.empty()) return;

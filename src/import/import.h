@@ -67,6 +67,9 @@ Imported import_file(const std::filesystem::path& file, const ImportRequest& req
 void each_line(const std::filesystem::path& file,
                const std::function<void(std::string_view line, std::size_t number)>& use);
 
+/// 'r' or 'c' for a text such as "RowMajor" or "ColumnMajor", in any case; '?' when it is neither.
+char major_of(std::string_view text);
+
 /// One measured (problem, kernel) of a foreign file.
 struct ForeignRow {
   Problem problem = {};

@@ -32,12 +32,13 @@ class Reference;
 
 /// Defines the groups of problems that stay together in a split, whatever their layouts and element types.
 /// sizes: problems of equal sizes (sizes_of). weights: all products with weight matrices of one shape, which
-/// is (n, k) of a GEMM, the filter and groups of a convolution.
-enum class SplitBy : std::uint8_t { sizes, weights };
+/// is (n, k) of a GEMM, the filter and groups of a convolution. geometry: the same for GEMMs; convolutions of
+/// equal sizes but for the number of images.
+enum class SplitBy : std::uint8_t { sizes, weights, geometry };
 template <>
 struct EnumWords<SplitBy> {
   static constexpr std::string_view what = "way to split problems";
-  static constexpr std::array<std::string_view, 2> words = {"sizes", "weights"};
+  static constexpr std::array<std::string_view, 3> words = {"sizes", "weights", "geometry"};
 };
 
 /// What a kernel does with an operand.
@@ -178,6 +179,8 @@ class Operation : public OperationFacts {
 
   /// What problems with weight matrices of one shape share (SplitBy::weights).
   virtual ProblemSizes weights(ProblemRef problem) const = 0;
+  /// What problems of one geometry share (SplitBy::geometry).
+  virtual ProblemSizes geometry(ProblemRef problem) const { return weights(problem); }
   /// The kind that kernels treat differently, a slice of reports; empty where `kind_name` is.
   virtual std::string_view kind_of(ProblemRef /*problem*/) const { return {}; }
 

@@ -49,7 +49,15 @@ ProblemSizes sizes_of(ProblemRef problem) {
 }
 
 ProblemSizes group_of(ProblemRef problem, SplitBy by) {
-  return by == SplitBy::sizes ? sizes_of(problem) : operation(problem.kind()).weights(problem);
+  switch (by) {
+    case SplitBy::weights:
+      return operation(problem.kind()).weights(problem);
+    case SplitBy::geometry:
+      return operation(problem.kind()).geometry(problem);
+    case SplitBy::sizes:
+      break;
+  }
+  return sizes_of(problem);
 }
 
 Tensor Tensor::packed(std::string_view name, DType dtype, TensorRole role,

@@ -410,7 +410,9 @@ std::vector<std::uint32_t> folds_by_device(const TrainingSet& set) {
 std::vector<std::uint32_t> folds_of(const TrainingSet& set, std::span<const std::uint32_t> rows_per_problem,
                                     const TrainOptions& options) {
   if (options.fold_by == FoldBy::device) return folds_by_device(set);
-  const SplitBy by = options.fold_by == FoldBy::weights ? SplitBy::weights : SplitBy::sizes;
+  const SplitBy by = options.fold_by == FoldBy::weights    ? SplitBy::weights
+                     : options.fold_by == FoldBy::geometry ? SplitBy::geometry
+                                                           : SplitBy::sizes;
   return group_k_fold(set.problems, rows_per_problem, options.folds, by);
 }
 

@@ -24,13 +24,13 @@
 
 namespace kscout {
 
-/// What no two folds of a cross-validation share: sizes, shapes of weights, or a CPU with all its instruction
-/// sets and thread counts.
-enum class FoldBy : std::uint8_t { sizes, weights, device };
+/// What no two folds of a cross-validation share: a group of SplitBy, or a CPU with all its instruction sets
+/// and thread counts.
+enum class FoldBy : std::uint8_t { sizes, weights, geometry, device };
 template <>
 struct EnumWords<FoldBy> {
   static constexpr std::string_view what = "way to make folds";
-  static constexpr std::array<std::string_view, 3> words = {"sizes", "weights", "device"};
+  static constexpr std::array<std::string_view, 4> words = {"sizes", "weights", "geometry", "device"};
 };
 
 struct TrainOptions {

@@ -205,8 +205,10 @@ static int32_t open_device(kscout_kernel_message message) {
 }
 
 #if defined(TOY_NAMED)
+#if !defined(TOY_RCR)
 #define TOY_RCR \
   "gemm_universal_fp32_rcr_compv3_default_intrawave_False_False_False_False_64x64x16_2x2x1_16x16x16"
+#endif
 static const kscout_kernel kernels[] = {{TOY_RCR, workspace_bytes, run, &rcr}};
 #else
 static const kscout_kernel kernels[] = {{"toy_rcr", workspace_bytes, run, &rcr},

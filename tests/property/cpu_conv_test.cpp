@@ -311,10 +311,12 @@ TEST(CpuConv, RulesAdmitWhatTheBackendRuns) {
   }
 }
 
+/// KSCOUT_CONV_PROBLEMS sets how many per direction; docs/convolution.md tells of the longest run.
 TEST(CpuConv, ThreadsRunWhatIsChosenForRandomProblems) {
+  const std::uint64_t problems = test::asked_or_share_of("KSCOUT_CONV_PROBLEMS", 1000);
   const Selector selector = Selector::analytic({.device = backend("cpu").device()});
   for (const Op op : {Op::conv_fwd, Op::conv_bwd_data, Op::conv_bwd_weight}) {
-    for (std::uint64_t seed = 0; seed < share_of(1000); ++seed) {
+    for (std::uint64_t seed = 0; seed < problems; ++seed) {
       SCOPED_TRACE("seed " + std::to_string(seed));
       Rng rng(1000 + seed);
       const ConvProblem p = random_conv(rng, op);

@@ -189,8 +189,7 @@ GemmProblem extreme_problem(Rng& rng) {
 
 /// KSCOUT_DISPATCH_PROBLEMS sets how many; docs/dispatching.md tells of the longest run.
 TEST(Dispatch, RandomProblemsMatchFloat64) {
-  const char* const asked = std::getenv("KSCOUT_DISPATCH_PROBLEMS");
-  const std::uint64_t problems = asked ? std::strtoull(asked, nullptr, 10) : share_of(1000);
+  const std::uint64_t problems = test::asked_or_share_of("KSCOUT_DISPATCH_PROBLEMS", 1000);
   Registry registry;
   registry.add(backend("cpu"));
   Dispatcher dispatcher(registry);

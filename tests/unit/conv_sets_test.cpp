@@ -25,6 +25,7 @@ TEST(ConvSets, HaveTheCountsOfTheirDefinitions) {
   };
   for (const Counts& want :
        {Counts{"ck_conv_train_fwd", 1538, 1434}, Counts{"ck_conv_train_fwd_all", 1886, 1782},
+        Counts{"ck_conv_train_fwd_log", 299, 294}, Counts{"ck_conv_train_fwd_both", 299 + 1886, 2070},
         Counts{"ck_conv_train_bwd_data", 1242, 1154}, Counts{"ck_conv_train_bwd_weight", 2009, 1853},
         Counts{"ck_conv_train_bwd_data_all", 1650, 1562}, Counts{"ck_conv_train_bwd_weight_all", 2225, 2069},
         Counts{"ck_conv_validation_bwd_data", 10, 10}, Counts{"ck_conv_validation_bwd_weight", 10, 10},
@@ -38,7 +39,7 @@ TEST(ConvSets, HaveTheCountsOfTheirDefinitions) {
       EXPECT_EQ(problem.weight, 1);
     }
   }
-  EXPECT_EQ(conv_sets().size(), 15u);
+  EXPECT_EQ(conv_sets().size(), 17u);
 }
 
 /// A digest of which shapes a set has, in any order: of sorted lines with the sizes, strides, paddings and
@@ -64,6 +65,7 @@ TEST(ConvSets, HaveTheShapesOfThePublicGenerators) {
   for (const auto& [name, digest] :
        {std::pair{"ck_conv_wide", "0e2fc0c22fbaff8a"}, std::pair{"ck_conv_edge", "2d74c45f44378675"},
         std::pair{"ck_conv_holdout_fwd", "2d49402e6b7dc6d0"},
+        std::pair{"ck_conv_train_fwd_log", "d29327fd3bed9bf0"},
         std::pair{"ck_conv_train_fwd_all", "fef51a8816a29c64"},
         std::pair{"ck_conv_train_bwd_data_all", "fd306eb374d4e77e"},
         std::pair{"ck_conv_train_bwd_weight_all", "23d264f0115c10a1"}}) {
@@ -226,6 +228,20 @@ TEST(ConvSets, PackingReplacesHowOftenFiltersArePacked) {
   EXPECT_EQ(texts(Packing::per_call), (std::vector{fwd + ":weight=3", weight}));
   EXPECT_EQ(texts(Packing::both),
             (std::vector{fwd + ":weight=1.5", fwd + ":prepacked=1:weight=1.5", weight}));
+}
+
+TEST(ConvSets, PartsByGeometryMayShareWeightsButNoImageSize) {
+  const auto of = [](std::int64_t images, std::int64_t height) {
+    ConvProblem p = make_conv(Op::conv_fwd);
+    p.n = images, p.c = 16, p.k = 32, p.h = height, p.w = 14;
+    return group_of(p, SplitBy::geometry);
+  };
+  EXPECT_EQ(of(1, 14), of(64, 14));
+  EXPECT_NE(of(1, 14), of(1, 28));
+  ConvProblem other = make_conv(Op::conv_fwd, DType::fp16, Layout::ngchw);
+  other.n = 8, other.c = 16, other.k = 32, other.h = 14, other.w = 14;
+  EXPECT_EQ(group_of(other, SplitBy::geometry), of(1, 14)) << "types and layouts do not count";
+  EXPECT_EQ(group_of(make_gemm(1, 2, 3), SplitBy::geometry), group_of(make_gemm(9, 2, 3), SplitBy::geometry));
 }
 
 TEST(ConvSets, PartsAndExcludedProblemsShareNoWeights) {

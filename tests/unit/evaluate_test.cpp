@@ -4,7 +4,9 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include <gtest/gtest.h>
@@ -407,6 +409,37 @@ RC_GTEST_PROP(EvaluateProperty, NumbersStayInBounds, ()) {
   RC_ASSERT(s.problems + e.without_oracle == times.size());
   const Summary best = evaluate(table, perfect(table), whole_family).overall;
   RC_ASSERT(best.mean > 1 - 1e-12 && best.min == 1 && best.hit_rate[3] == 1);
+}
+
+TEST(EvaluateModel, RanksKernelsOutsideTheFamilyAsThePredictorDoes) {
+  const auto folder = paths::in_repository("models/conv_fwd_bf16_gfx950");
+  const Model model = Model::load(folder);
+  const Problem problem = parse_any_problem("conv_fwd:2x40x24x24:72x3x3:bf16:nhwgc:pad=1");
+  MeasurementTable table;
+  table.device = model.device();
+  table.problems = {problem};
+  for (const char* const tile : {"16x64x64", "64x64x64", "128x128x64", "128x64x128"}) {
+    for (const char* const pipeline : {"compv3", "compv5"}) {  // the family has no compv5
+      const std::string name = fmt::format("grouped_conv_forward_bf16_2d_{}_{}", tile, pipeline);
+      table.rows.push_back({0, static_cast<std::uint32_t>(table.configs.size()), timed(20)});
+      table.configs.push_back(parse_config_name(name).config);
+    }
+  }
+  ConfigTable named(*table.configs.front().space);
+  for (const KernelConfig& config : table.configs) named.push_back(config);
+  const std::vector<double> scores = model.score_configs(problem, named);
+  std::vector<std::size_t> order(scores.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, std::ranges::greater(), [&](std::size_t i) { return scores[i]; });
+  const auto unknown = [](std::size_t i) { return i % 2 == 1; };
+  ASSERT_FALSE(std::ranges::is_partitioned(order, std::not_fn(unknown))) << "unknown ones are not all last";
+
+  const ModelEvaluation evaluation = evaluate_model(folder, table, {});
+  std::vector<KernelConfig> expected, picked;
+  for (const std::size_t i : order) expected.push_back(table.configs[i]);
+  for (const PickedConfig& pick : evaluation.evaluation.results.at(0).picks) picked.push_back(pick.config);
+  EXPECT_EQ(picked, expected);
+  EXPECT_EQ(evaluation.picks_outside_family, unknown(order[0]) ? 1u : 0u);
 }
 
 TEST(ShippedModels, WereNotTrainedOnValidationShapes) {

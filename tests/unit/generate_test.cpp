@@ -10,10 +10,12 @@
 #include <kscout/error.h>
 #include <kscout/provider.h>
 
-#include "backend/library/library_index.h"
+#include "backend/library/library_backend.h"
 #include "core/files.h"
 #include "generate/build.h"
+#include "generate/named_kernels.h"
 #include "generate/project.h"
+#include "support/expect_error.h"
 #include "support/paths.h"
 #include "support/temporary_folder.h"
 
@@ -63,6 +65,40 @@ TEST_F(Generate, TextIsThatOfTheGoldenFiles) {
   }
 }
 
+/// CK's generator gives convolutions named `default` the cshuffle epilogue, so both names mean one kernel.
+TEST_F(Generate, ConvolutionsWithEpilogueDefaultStoreAsCkBuildsThem) {
+  const auto text_of = [](std::string_view epilogue) {
+    const std::string name =
+        fmt::format("grouped_conv_bwd_data_bf16_nhwgc_2d_mem_{}_intrawave_64x64x64_4x1x1_16x16x16", epilogue);
+    std::string text = ck_tile_emitter().kernel(parse_config_name(name));
+    for (const std::string& part : {name, kernel_symbol(name)}) {
+      for (std::size_t at = 0; (at = text.find(part)) != std::string::npos;) text.erase(at, part.size());
+    }
+    return text;
+  };
+  EXPECT_EQ(text_of("default"), text_of("cshuffle"));
+}
+
+TEST_F(Generate, MoreKernelsThanAllowedAreRefusedBeforeAnyFile) {
+  GenerateRequest few = request("default");
+  few.max_kernels = 3;
+  test::expect_error(Errc::invalid_argument, "more than 3: ", [&] { generate_project(few); });
+  EXPECT_FALSE(fs::exists(out_));
+}
+
+TEST_F(Generate, GivenConfigsReplaceTheRuleSets) {
+  GenerateRequest given = request("a list");
+  const NamedConfig named = parse_config_name(
+      "grouped_conv_bwd_data_bf16_nhwgc_2d_compv3_cshuffle_intrawave_64x64x64_4x1x1_16x16x16");
+  ConfigTable configs(*named.config.space);
+  configs.push_back(named.config);
+  given.configs = {{named.signature, configs}};
+  const auto made = generate_project(given);
+  ASSERT_EQ(made.kernels.size(), 1u);
+  EXPECT_EQ(made.kernels[0].name, config_name(named.signature, named.config));
+  EXPECT_NE(read_file(out_ / "sources.json").find("conv_bwd_data"), std::string::npos);
+}
+
 TEST_F(Generate, EveryKindOfCuratedKernelHasASource) {
   const auto report =
       generate_project({.family = request("full-tests").family,
@@ -91,6 +127,73 @@ TEST_F(Generate, TheSameAgainWritesNothing) {
         other.kernels, [&](const auto& kernel) { return out_ / kernel.file == entry.path(); });
     EXPECT_TRUE(known) << entry.path();
   }
+}
+
+TEST_F(Generate, IndexHasTheApplicabilityRulesOfEachOperation) {
+  GenerateRequest both = request("default");
+  both.signatures.push_back(signature_of(make_gemm(1, 1, 1, DType::bf16)));
+  const auto made = generate_project(both);
+  const fs::path library = out_ / "ck_tile.so";
+  write_file_atomically(library, "no object");
+  const LibraryIndex index = read_library_index(write_library_index(out_, library, made.kernels));
+  const auto has = [&](Op op, std::string_view name) {
+    const auto& rules = index.applicability.at(op);
+    return std::ranges::find(rules, name, &Rule::name) != rules.end();
+  };
+  EXPECT_TRUE(has(Op::gemm, "tail-k") && !has(Op::gemm, "filter-1x1"));
+  EXPECT_TRUE(has(Op::conv_fwd, "vectors-of-input-channels") && !has(Op::conv_fwd, "tail-k"));
+
+  LibraryBackend backend(index);
+  const auto taken = [&](const Problem& problem) {
+    std::vector<std::uint8_t> applicable;
+    const Family family = backend.family(signature_of(problem), "");
+    applicable.resize(family.configs.size());
+    applicable_configs(family, problem, applicable);
+    return std::ranges::count(applicable, 1);
+  };
+  EXPECT_GT(taken(parse_any_problem("gemm:64x64x64:bf16:rcr")), 0);
+  EXPECT_EQ(taken(parse_any_problem("gemm:64x64x63:bf16:rcr")), 0) << "loads along K move 8 elements";
+  EXPECT_GT(taken(parse_any_problem("conv_fwd:1x64x8x8:64x3x3:bf16:nhwgc:pad=1")),
+            taken(parse_any_problem("conv_fwd:1x63x8x8:64x3x3:bf16:nhwgc:pad=1")));
+}
+
+TEST_F(Generate, ShortNamesAreCompletedFromTheRuleSets) {
+  const Device device = device_preset("gfx950");
+  const auto whole = [&](const char* name) {
+    const NamedConfig named = completed(parse_config_name(name), device);
+    EXPECT_TRUE(is_complete(named.config) && agree(named.config, parse_config_name(name).config)) << name;
+    return config_name(named.signature, named.config);
+  };
+  EXPECT_EQ(whole("grouped_conv_forward_bf16_2d_64x64x64_compv3"),
+            "grouped_conv_fwd_bf16_nhwgc_2d_compv3_cshuffle_intrawave_64x64x64_4x1x1_16x16x16");
+  whole("grouped_conv_bwd_data_bf16_2d_64x64x64_mem");
+  whole("grouped_conv_forward_bf16_2d_64x64x64_compv5");  // in set `first` only
+  const std::string full = "grouped_conv_fwd_bf16_nhwgc_2d_compv3_cshuffle_intrawave_64x64x64_4x1x1_16x16x16";
+  EXPECT_EQ(whole(full.c_str()), full);
+  test::expect_error(Errc::unsupported, "no kernel of a rule set for 'gfx950' agrees with it",
+                     [&] { whole("grouped_conv_forward_bf16_2d_48x48x48_compv3"); });
+}
+
+TEST_F(Generate, NamedKernelsAreCompiledOrRefusedWithTheReason) {
+  const std::string name = "grouped_conv_fwd_bf16_nhwgc_2d_compv3_cshuffle_intrawave_64x64x64_4x1x1_16x16x16";
+  const fs::path compiler = folder_ / "compiler.sh";
+  std::ofstream(compiler)
+      << "#!/bin/sh\nfor word in \"$@\"; do [ \"$last\" = -o ] && echo object > \"$word\"\n"
+         "  last=$word\ndone\n";
+  fs::permissions(compiler, fs::perms::owner_all);
+  CompileRequest asked{.kernels = {parse_config_name(name)},
+                       .device = device_preset("gfx950"),
+                       .folder = out_,
+                       .build = {.project = {}, .compiler = compiler.string(), .flags = {}, .jobs = 1}};
+  const LibraryIndex index = read_library_index(compile_kernels(asked));
+  ASSERT_EQ(index.configs.size(), 1u);
+  EXPECT_EQ(config_name(index.configs[0].signature, index.configs[0].config), name);
+  asked.folder = folder_ / "other";
+  asked.kernels = {
+      parse_config_name("gemm_universal_bf16_rcr_compv3_cshuffle_intrawave_True_True_True_False_128x128x64_"
+                        "2x2x1_32x32x16_Relu")};
+  test::expect_error(Errc::unsupported, "sources are written for plain GEMMs",
+                     [&] { compile_kernels(asked); });
 }
 
 TEST_F(Generate, WhatDoesNotCompileIsLeftOut) {

@@ -127,6 +127,43 @@ TEST(Import, RefusesTablesThatLackWhatIsNeeded) {
   expect_error(Errc::invalid_argument, "--op conv_fwd", [] { read(kCsv, ImportFormat::ck_csv, Op::gemm); });
 }
 
+TEST(Import, ReadsTheCsvOfTheTileEnginesGemms) {
+  const std::string kernel =
+      "gemm_fp16_rcr_compv3_cshuffle_intrawave_True_True_True_False_128x128x64_2x2x1_32x32x16";
+  const std::string header =
+      "rocm_version,device_name,split_k,m,n,k,stride_a,stride_b,stride_c,dtype_a,dtype_b,dtype_acc,dtype_c,"
+      "layout_a,layout_b,layout_c,name,latency(ms),tflops(TFlops),bandwidth(GB/s),metric\n";
+  const std::string types = "fp16,fp16,fp32,fp16,RowMajor,ColumnMajor,RowMajor," + kernel;
+  const auto imported =
+      read(header + "6.4.1,MI350X,1,64,128,256,256,256,128," + types + ",0.0200,0.21,9.8,Latency\n" +
+               "6.4.1,MI350X,1,64,128,256,0,512,0," + types + ",0.0300,0.14,6.5,Latency\n" +
+               "6.4.1,MI350X,1,64,128,256,0,0,0," + types + ",fast,0.14,6.5,Latency\n",
+           ImportFormat::ck_csv, Op::gemm);
+  ASSERT_EQ(imported.table.problems.size(), 2u);
+  EXPECT_EQ(print(imported.table.problems[0]), "gemm:64x128x256:fp16:rcr")
+      << "its strides are those of packed operands";
+  EXPECT_EQ(print(imported.table.problems[1]), "gemm:64x128x256:fp16:rcr:ldb=512");
+  EXPECT_DOUBLE_EQ(imported.table.rows[0].measured.time_us, 20);
+  EXPECT_DOUBLE_EQ(imported.table.rows[1].measured.time_us, 30);
+  ASSERT_EQ(imported.skipped_count, 1u);
+  EXPECT_EQ(imported.skipped[0].line, 4u);
+}
+
+TEST(Import, ReadsTheCsvOfGemmSweepsByAModel) {
+  const std::string kernel =
+      "gemm_universal_fp8_rcr_compv3_cshuffle_intrawave_True_True_True_False_128x128x128_1x4x1_16x16x128";
+  const auto imported = read(
+      "dtype,M,N,K,selected_kernel,predicted_tflops,selection_time_ms,actual_time_ms,actual_tflops,status,"
+      "error\n"
+      "fp8,64,128,256," +
+          kernel + ",300,0.4,0.02,0.21,ok,\n" + "fp8,1,128,256," + kernel + ",300,0.4,,,failed,no kernel\n",
+      ImportFormat::ck_csv, Op::gemm);
+  ASSERT_EQ(imported.table.rows.size(), 1u);
+  EXPECT_EQ(print(imported.table.problems[0]), "gemm:64x128x256:fp8:rcr");
+  EXPECT_DOUBLE_EQ(imported.table.rows[0].measured.time_us, 20);
+  EXPECT_EQ(imported.skipped_count, 1u);
+}
+
 const std::string kKernel =
     "gemm_universal_fp8_rcr_mem_cshuffle_intrawave_False_False_False_False_128x128x128_1x4x1_16x16x128";
 

@@ -312,6 +312,50 @@ TEST_F(LibraryConv, CopiesToTheLayoutAndTheChannelsOfAKernel) {
   });
 }
 
+/// The shipped model of gfx950 knows tile and pipeline of its kernels only; CK Tile's libraries know all
+/// axes.
+TEST_F(LibraryConv, AModelOfShortNamesChoosesAmongTheKernelsThatAgree) {
+  const std::string any = "grouped_conv_fwd_bf16_nhwgc_2d_compv3_cshuffle_intrawave_64x64x64_";
+  auto toys = index();
+  toys["serves"] = nlohmann::ordered_json::array(
+      {toy::rule("vectors", "p.c % c.vec_a == 0 and p.c % c.vec_b == 0", "whole loads")});
+  toys["kernels"] = nlohmann::ordered_json::array();
+  for (const char* const rest : {"4x1x1_16x16x16_vec1_1_1", "4x1x1_16x16x16", "4x1x1_16x16x16_vec8_8_8"})
+    toys["kernels"].push_back({{"config", any + rest}, {"kernel", "toy_conv_fwd"}});
+  const std::string other =
+      "grouped_conv_fwd_bf16_nhwgc_2d_compv3_cshuffle_intrawave_256x64x64_4x1x1_16x16x16";
+  toys["kernels"].push_back({{"config", other}, {"kernel", "toy_conv_fwd"}});
+  const Registry all = registry(toys);
+  const ConvProblem problem = parse_conv_problem("conv_fwd:2x64x56x56:128x3x3:bf16:nhwgc:pad=1");
+  const std::filesystem::path models = paths::in_repository("models");
+  const Selector model = Selector::load(models / "conv_fwd_bf16_gfx950");
+
+  const auto expect = [&](Dispatcher& dispatcher, const ConvProblem& of, const char* rest,
+                          std::size_t agreeing) {
+    SCOPED_TRACE(print(of));
+    const Solution found = dispatcher.get_solution(of);
+    EXPECT_EQ(found.choice.source, ChoiceSource::model);
+    EXPECT_EQ(Selector::name(of, found.choice), any + rest);
+    ASSERT_NE(found.model_config.space, nullptr);
+    EXPECT_EQ(config_name(signature_of(of), found.model_config),
+              "grouped_conv_forward_bf16_2d_64x64x64_compv3");
+    EXPECT_EQ(found.agreeing, agreeing);
+    const auto ranked = model.rank(of, 20);
+    const auto same = std::ranges::find(ranked, found.model_config, &Choice::config);
+    ASSERT_NE(same, ranked.end());
+    EXPECT_EQ(found.choice.time_us, same->time_us) << "the predictions are the model's";
+  };
+  setenv("KSCOUT_MODEL_PATH", models.c_str(), 1);
+  Dispatcher finds(all);
+  expect(finds, problem, "4x1x1_16x16x16_vec8_8_8", 3);
+  ConvProblem odd = problem;
+  odd.c = 66;  // only single elements divide it
+  expect(finds, odd, "4x1x1_16x16x16_vec1_1_1", 1);
+  unsetenv("KSCOUT_MODEL_PATH");
+  Dispatcher named(model, all.backend("toyconv"));
+  expect(named, problem, "4x1x1_16x16x16_vec8_8_8", 3);
+}
+
 TEST_F(LibraryConv, TheBenchMeasuresAndCatchesLies) {
   const Registry all = registry(index(Op::conv_fwd, {"toy_conv_fwd", "toy_conv_lie"}));
   Backend& toys = all.backend("toyconv");

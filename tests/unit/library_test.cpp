@@ -184,6 +184,8 @@ TEST_F(Library, IndexesAreCheckedWhole) {
       {"twice", Errc::corrupt_data, "a second time", [](auto& i) { i["kernels"][1] = i["kernels"][0]; }},
       {"rule", Errc::corrupt_data, "serves[0] does not compile",
        [](auto& i) { i["serves"][0]["admits"] = "p.q % 8"; }},
+      {"ops of a rule", Errc::corrupt_data, "serves[0] has an unknown op 'gem'; did you mean 'gemm'?",
+       [](auto& i) { i["serves"][0]["ops"] = ordered_json::array({"gem"}); }},
       {"providers", Errc::corrupt_data, "of provider cutlass",
        [](auto& i) {
          i["kernels"][2]["config"] =
@@ -234,7 +236,7 @@ TEST_F(Library, OfOnesOwnIsSealedAndSealedAgain) {
   std::ofstream(own, std::ios::app) << "another build";
   expect_failure(index, Errc::corrupt_data, "seal it again: kscout generate --seal");
   seal_library(own, "mine");
-  EXPECT_EQ(read_library_index(index).applicability.size(), 4U);
+  EXPECT_EQ(read_library_index(index).applicability.at(Op::gemm).size(), 4U);
   Registry registry;
   registry.add_library(index);
   Dispatcher dispatcher(registry);

@@ -54,8 +54,8 @@ std::vector<AxisWalk> backward_walks(const ConvAxis& a) {
 }
 
 /// In a register tile of one vector with fewer rows than kBusyRows, products wait for each other. In any tile
-/// with fewer than kLeastRows, they wait for the filter.
-constexpr std::int64_t kBusyRows = 8, kLeastRows = 4;
+/// with fewer than kMinTileRows, they wait for the filter.
+constexpr std::int64_t kBusyRows = 8, kMinTileRows = 4;
 
 }  // namespace
 
@@ -167,7 +167,7 @@ bool tiles_by_runs(const ConvPlan& plan, const AxisWalk& w) noexcept {
   const std::int64_t vectors =
       ceil_div(std::min<std::int64_t>(plan.config.nr, plan.result.group), plan.kernels->lanes);
   const auto cost = [&](std::int64_t pixels, std::int64_t taps) {
-    return std::max({pixels, ceil_div(kBusyRows, vectors), kLeastRows}) * taps;
+    return std::max({pixels, ceil_div(kBusyRows, vectors), kMinTileRows}) * taps;
   };
   std::int64_t mixed = 0, by_runs = 0;
   for (std::int64_t at = 0; at < w.count; at += mr) {

@@ -285,7 +285,7 @@ Family LibraryBackend::family(const Signature& signature, std::string_view) {
                 .rules = index_.name,
                 .configs = ConfigTable(*first->config.space),
                 .traits = {},
-                .applicability = index_.applicability,
+                .applicability = index_.applicability.at(signature.op),
                 .default_config = 0};
   for (const NamedConfig& named : index_.configs) {
     if (named.signature != signature) continue;
@@ -325,7 +325,7 @@ std::string LibraryBackend::absence(const Signature& signature, const KernelConf
 
 std::string LibraryBackend::refusal(ProblemRef problem, const KernelConfig& config) {
   if (std::string why = absence(signature_of(problem), config); !why.empty()) return why;
-  const auto rule = refusing_rule(index_.applicability, problem, config, device_);
+  const auto rule = refusing_rule(index_.applicability.at(problem.op()), problem, config, device_);
   return rule ? fmt::format("rule '{}' of library {}: {}", rule->name, index_.name, rule->because) : "";
 }
 

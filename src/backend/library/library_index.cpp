@@ -130,17 +130,36 @@ void read_configs(Members& members, LibraryIndex& index) {
   if (index.configs.empty()) members.bad("names no kernels");
 }
 
+/// The operations that a rule is for; empty: every one.
+std::vector<Op> read_ops(Members& entry) {
+  std::vector<Op> ops;
+  const Json* const value = entry.find("ops");
+  if (!value) return ops;
+  if (!value->is_array()) entry.bad("needs 'ops' to be a list");
+  for (const Json& one : *value) {
+    const std::string name = one.is_string() ? one.get<std::string>() : one.dump();
+    const auto at = find_word(name, EnumWords<Op>::words);
+    if (!at) entry.bad("has an {}", unknown_name_message("op", name, EnumWords<Op>::words));
+    ops.push_back(static_cast<Op>(*at));
+  }
+  return ops;
+}
+
 void read_rules(Members& members, LibraryIndex& index) {
+  for (const NamedConfig& named : index.configs) index.applicability[named.signature.op];
   for (Members& entry : members.list("serves")) {
-    index.applicability.push_back(
-        {entry.text("name"), RuleKind::applicability, entry.text("admits"), entry.text("because")});
+    const Rule rule{entry.text("name"), RuleKind::applicability, entry.text("admits"), entry.text("because")};
+    const std::vector<Op> ops = read_ops(entry);
     entry.end();
-    const Rule& rule = index.applicability.back();
-    try {
-      expr::Program::compile({{"rule " + rule.name, rule.admits}},
-                             family_scope(*index.configs.front().config.space, {}, true));
-    } catch (const Error& error) {
-      entry.bad("does not compile: {}", error.what());
+    for (auto& [op, rules] : index.applicability) {
+      if (!ops.empty() && std::ranges::find(ops, op) == ops.end()) continue;
+      try {
+        expr::Program::compile({{"rule " + rule.name, rule.admits}},
+                               family_scope(index.provider->space(op), {}, true));
+      } catch (const Error& error) {
+        entry.bad("does not compile: {}", error.what());
+      }
+      rules.push_back(rule);
     }
   }
 }

@@ -5,6 +5,7 @@
 ///     const LibraryIndex index = read_library_index("kernels/toy.kscout-library.json");
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,13 +17,14 @@ namespace kscout {
 
 struct LibraryIndex {
   std::string name;
-  std::filesystem::path file;       ///< path of the index, for messages
-  std::filesystem::path library;    ///< path of the shared object
-  std::uint64_t checksum = 0;       ///< text_hash of the shared object's bytes
-  std::string backend;              ///< the backend whose memory the kernels use
-  std::string device;               ///< a preset's name, or "auto" for this machine
-  const Provider* provider;         ///< the provider that describes the configs
-  std::vector<Rule> applicability;  ///< rules for every kernel, checked for each problem
+  std::filesystem::path file;     ///< path of the index, for messages
+  std::filesystem::path library;  ///< path of the shared object
+  std::uint64_t checksum = 0;     ///< text_hash of the shared object's bytes
+  std::string backend;            ///< the backend whose memory the kernels use
+  std::string device;             ///< a preset's name, or "auto" for this machine
+  const Provider* provider;       ///< the provider that describes the configs
+  /// Rules for the kernels of each operation that has kernels, checked for each problem.
+  std::map<Op, std::vector<Rule>> applicability;
   std::vector<NamedConfig> configs;
   std::vector<std::string> kernels;  ///< by config: the kernel's name inside the library
 };

@@ -461,6 +461,11 @@ class ConvOperation final : public StructOperation<ConvProblem> {
     const P p = problem.as<P>();
     return {p.c, p.k, p.g, p.z, p.y, p.x};
   }
+  ProblemSizes geometry(ProblemRef problem) const override {
+    P one_image = problem.as<P>();
+    one_image.n = 1;
+    return sizes_of(one_image);
+  }
   std::string_view kind_of(ProblemRef problem) const override {
     return with(problem, [](const P& p) { return word(conv_kind(p)); });
   }

@@ -99,6 +99,12 @@ std::vector<ConvProblem> train_fwd_all(DType dtype) {
   return set.take();
 }
 
+std::vector<ConvProblem> train_fwd_with_log(DType dtype) {
+  std::vector<ConvProblem> problems = convs_of_log(dtype);
+  for (ConvProblem& problem : train_fwd_all(dtype)) problems.push_back(problem);
+  return problems;
+}
+
 std::vector<ConvProblem> train_bwd_data_all(DType dtype) {
   ConvSet set(Op::conv_bwd_data, dtype);
   backward_data_2d(set);
@@ -150,6 +156,8 @@ std::vector<ConvProblem> plain(const ConvSetRequest& request) {
 constexpr std::string_view
     kTrainFwd = "1,434 forward 2-D shapes of the public CK Tile models: grids of sizes",
     kTrainFwdAll = "the same with dilation, 3-D and temporal strides: 1,782",
+    kTrainFwdLog = "294 forward shapes that public training draws from a log of MIOpen",
+    kTrainFwdBoth = "ck_conv_train_fwd_log and ck_conv_train_fwd_all together, the public forward_training",
     kTrainData = "1,154 shapes of the public bwd_data model",
     kTrainWeight = "1,853 shapes of the public bwd_weight model",
     kTrainDataAll = "the same with stride 2, dilation and 3-D, as later models: 1,562",
@@ -170,6 +178,8 @@ constexpr std::string_view
 const NamedSet kSets[] = {
     {{"ck_conv_train_fwd", kTrainFwd}, plain<train_fwd>},
     {{"ck_conv_train_fwd_all", kTrainFwdAll}, plain<train_fwd_all>},
+    {{"ck_conv_train_fwd_log", kTrainFwdLog}, plain<convs_of_log>},
+    {{"ck_conv_train_fwd_both", kTrainFwdBoth}, plain<train_fwd_with_log>},
     {{"ck_conv_train_bwd_data", kTrainData}, plain<train_bwd_data>},
     {{"ck_conv_train_bwd_data_all", kTrainDataAll}, plain<train_bwd_data_all>},
     {{"ck_conv_train_bwd_weight", kTrainWeight}, plain<train_bwd_weight>},

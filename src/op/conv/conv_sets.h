@@ -202,6 +202,9 @@ std::vector<ConvProblem> conv_of_networks(DType dtype);
 /// Defined in conv_holdout.cpp.
 std::vector<ConvProblem> conv_holdout(DType dtype);
 
+/// Defined in conv_log_set.cpp.
+std::vector<ConvProblem> convs_of_log(DType dtype);
+
 // ---- Samples representative convolutions, and adds convolutions of the kinds that a model predicts badly.
 //
 //     const auto log = miopen_problems(text_of_driver_lines, {.dtype = DType::bf16});

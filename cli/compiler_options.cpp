@@ -1,0 +1,99 @@
+#include "compiler_options.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <thread>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include <kscout/backend.h>
+
+#include "core/fail.h"
+#include "generate/named_kernels.h"
+#include "generate/project.h"
+#include "options.h"
+
+namespace kscout::cli {
+
+namespace {
+
+/// Compiler flags besides the emitter's: include paths of the templates, and the architecture for HIP.
+std::vector<std::string> flags_for(const CompilerOptions& options, const std::string& provider,
+                                   const Device& device, const std::string& compiler, bool check) {
+  std::vector<std::string> flags;
+  if (provider == "cutlass") {
+    if (check) fail(Errc::unsupported, "--check asks a compiler that nvcc is not; use --build");
+    flags.push_back("-I" + find_cutlass(options.cutlass_root).string());
+    return flags;
+  }
+  const bool hip = options.compiler.empty() || compiler.find("clang") != std::string::npos ||
+                   compiler.find("hipcc") != std::string::npos;
+  if (hip) flags = {"-x", "hip", "--offload-arch=" + device.arch};
+  if (hip && check)
+    flags.push_back("-nogpulib");  // nothing is linked, so the device's libraries need not be installed
+  if (options.ck_root.empty()) return flags;
+  const std::filesystem::path include = std::filesystem::path(options.ck_root) / "include";
+  if (!std::filesystem::is_directory(include)) {
+    fail(Errc::not_found, "--ck-root {}: there is no folder '{}'; name a checkout of Composable Kernel",
+         options.ck_root, include.string());
+  }
+  flags.push_back("-I" + include.string());
+  return flags;
+}
+
+}  // namespace
+
+void CompilerOptions::add_to(CLI::App& verb) {
+  verb.add_option("--compiler", compiler, "compiler of kernels (hipcc, nvcc; generate --check: clang++)");
+  verb.add_option("--ck-root", ck_root, "a checkout of Composable Kernel");
+  verb.add_option("--cutlass-root", cutlass_root,
+                  "where CUTLASS is: a checkout, a folder with the wheel nvidia-cutlass")
+      ->default_str("CUTLASS_PATH, else the active Python environment");
+  verb.add_option("--jobs", jobs, "number of parallel compilers (0: one per core)")->capture_default_str();
+}
+
+void CompilerOptions::refuse_unless(bool compiles, std::string_view when) const {
+  if (compiles) return;
+  const std::pair<const char*, bool> given[] = {{"--compiler", !compiler.empty()},
+                                                {"--ck-root", !ck_root.empty()},
+                                                {"--cutlass-root", !cutlass_root.empty()},
+                                                {"--jobs", jobs > 0}};
+  for (const auto& [name, is_given] : given) {
+    if (is_given) fail(Errc::invalid_argument, "{}: only with {}", name, when);
+  }
+}
+
+BuildRequest CompilerOptions::request(const std::string& provider, const Device& device, bool check) const {
+  BuildRequest request{.project = {}, .compiler = compiler, .flags = {}, .jobs = jobs, .check_only = check};
+  if (request.compiler.empty())
+    request.compiler = check ? "clang++" : std::string(emitter_of(provider).compiler);
+  if (request.jobs == 0) request.jobs = std::max(1u, std::thread::hardware_concurrency());
+  request.flags = flags_for(*this, provider, device, request.compiler, check);
+  if (!is_program(request.compiler))
+    fail(Errc::not_found, "{}: there is no such compiler; install it, or name another with --compiler",
+         request.compiler);
+  return request;
+}
+
+std::filesystem::path compile_here(std::vector<NamedConfig>& kernels, const CompilerOptions& options,
+                                   const std::string& folder) {
+  if (kernels.empty()) fail(Errc::invalid_argument, "no kernels to compile");
+  const std::string provider(kernels.front().config.space->provider);
+  CompileRequest request{
+      .kernels = {}, .device = backend(emitter_of(provider).backend).device(), .folder = folder};
+  request.build = options.request(provider, request.device, false);
+  for (NamedConfig& named : kernels) {
+    const NamedConfig whole = completed(named, request.device);
+    if (whole != named)
+      fmt::print(stderr, "kscout: {} leaves axes open: compiled as {}\n",
+                 config_name(named.signature, named.config), config_name(whole.signature, whole.config));
+    named = whole;
+    if (std::ranges::find(request.kernels, named) == request.kernels.end()) request.kernels.push_back(named);
+  }
+  const std::filesystem::path index = compile_kernels(request);
+  fmt::print(stderr, "kscout: compiled: {}\n", index.string());
+  return index;
+}
+
+}  // namespace kscout::cli
