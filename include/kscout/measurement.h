@@ -46,6 +46,7 @@ struct Measurement {
   double error = unknown;    ///< largest ratio of error to tolerance of the verified elements; <= 1 passes
   double setup_us = unknown;  ///< what the config costs once, before its runs: packing a filter, building a
                               ///< plan; NaN = nothing
+  double workspace_bytes = unknown;  ///< of a run; NaN = not recorded
   bool operator==(const Measurement& other) const;
 };
 
@@ -62,6 +63,7 @@ struct Fields<Measurement> {
       Field{"noisy", &T::noisy, "1", "confidence interval wider than asked"},
       Field{"error", &T::error, "1", "largest verified error over its tolerance"},
       Field{"setup_us", &T::setup_us, "us", "time that the config needs once, before its runs"},
+      Field{"workspace_bytes", &T::workspace_bytes, "bytes", "workspace of a run"},
   };
 };
 

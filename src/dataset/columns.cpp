@@ -438,6 +438,8 @@ void TableBuilder::check_measurement(const Measurement& m, std::size_t row) cons
   }
   if (m.setup_us < 0 || std::isinf(m.setup_us))
     bad(row, "setup_us", fmt::format("{}: must be finite and at least 0", m.setup_us));
+  if (m.workspace_bytes < 0 || std::isinf(m.workspace_bytes))
+    bad(row, "workspace_bytes", fmt::format("{}: must be finite and at least 0", m.workspace_bytes));
   if (m.error < 0) bad(row, "error", fmt::format("{}: must be at least 0", m.error));
 }
 

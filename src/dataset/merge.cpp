@@ -118,6 +118,7 @@ void add_to(Measurement& sum, const Measurement& one) {
   sum.spread = std::fmax(sum.spread, one.spread);
   sum.error = std::fmax(sum.error, one.error);
   sum.setup_us = std::fmin(sum.setup_us, one.setup_us);
+  sum.workspace_bytes = std::fmax(sum.workspace_bytes, one.workspace_bytes);
   sum.repeats += one.repeats;
   sum.noisy = sum.noisy && one.noisy;
 }

@@ -75,6 +75,7 @@ struct ForeignRow {
   Problem problem = {};
   std::string_view kernel = {};
   double time_us = Measurement::unknown;  ///< above 0 when the row is valid
+  double workspace_bytes = Measurement::unknown;
   std::int32_t repeats = 0;
   bool valid = true;
   std::size_t line = 0;

@@ -105,6 +105,7 @@ void ImportTable::add(const ForeignRow& row) {
   Measurement measured;
   measured.status = row.valid ? Status::ok : Status::unsupported;
   measured.time_us = row.valid ? row.time_us : Measurement::unknown;
+  measured.workspace_bytes = row.workspace_bytes;
   measured.repeats = row.repeats;
   const std::uint64_t key = (std::uint64_t{known->second} << 32) | of.config;
   const auto [place, is_new] = rows_.try_emplace(key, imported_.table.rows.size());

@@ -6,6 +6,7 @@
 // with FILTER, PADS, STRIDES and DILATIONS as one number per spatial axis joined by x. Three layouts are
 // those of input, filter and output. One layout of a 3-D line may be NCDHW or NCHW.
 #include <array>
+#include <charconv>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -148,6 +149,7 @@ std::optional<ConvProblem> problem_of_key(std::string_view key, const ImportRequ
 struct SolverTime {
   std::string_view solver;
   double ms;
+  std::int64_t workspace_bytes;
 };
 
 SolverTime solver_time_of(std::string_view entry) {
@@ -157,7 +159,8 @@ SolverTime solver_time_of(std::string_view entry) {
   const auto parts = split(entry.substr(colon + 1), ',');
   if (parts.size() != 3) refuse(fmt::format("'{}': expected SOLVER:milliseconds,workspace,algorithm", entry));
   try {
-    return {entry.substr(0, colon), parse_field<double>("milliseconds", parts[0])};
+    return {entry.substr(0, colon), parse_field<double>("milliseconds", parts[0]),
+            parse_field<std::int64_t>("workspace", parts[1])};
   } catch (const Error& error) {
     refuse(error.what());
   }
@@ -177,13 +180,30 @@ void read_line(std::string_view line, std::size_t number, const ImportRequest& r
     to.add({.problem = *problem,
             .kernel = prefix + std::string(measured.solver),
             .time_us = 1000 * measured.ms,
+            .workspace_bytes = static_cast<double>(measured.workspace_bytes),
             .line = number});
   }
+}
+
+/// Compute units that a database's file name states behind the architecture.
+std::optional<int> find_db_cores(const std::filesystem::path& file, std::string_view arch) {
+  const std::string name = file.filename().string();
+  if (!name.starts_with(arch) || arch.empty()) return std::nullopt;
+  std::string_view rest = std::string_view(name).substr(arch.size());
+  // MIOpen writes up to 64 compute units as _60, and more in hexadecimal digits.
+  const bool decimal = rest.starts_with('_');
+  if (decimal) rest.remove_prefix(1);
+  rest = rest.substr(0, rest.find('.'));
+  int cores = 0;
+  const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), cores, decimal ? 10 : 16);
+  if (error != std::errc() || end != rest.data() + rest.size() || cores < 1) return std::nullopt;
+  return cores;
 }
 
 }  // namespace
 
 void read_miopen_find_db(const std::filesystem::path& file, const ImportRequest& request, ImportTable& to) {
+  if (const auto cores = find_db_cores(file, request.device.arch)) to.fact(&Device::cores, *cores);
   const std::string text = read_text(file);
   std::size_t number = 0;
   for (std::string_view line : split(text, '\n')) {

@@ -18,6 +18,7 @@
 #include "dataset/dataset.h"
 #include "evaluate/baselines.h"
 #include "family/family_file.h"
+#include "family/rules.h"
 #include "lightgbm/lightgbm.h"
 #include "train/best_tflops.h"
 #include "train/checkpoint.h"
@@ -223,6 +224,41 @@ auto problems_of(std::span<const MeasurementTable> tables) {
   return tables | std::views::transform(&MeasurementTable::problems) | std::views::join;
 }
 
+/// The applicability rules of the provider's family file that refuse no measured run. None when a config
+/// leaves axes unknown, because rules read them.
+std::vector<Rule> rules_of_measured(const Family& family, std::span<const MeasurementTable> tables) {
+  std::vector<Rule> rules;
+  for (std::size_t i = 0; i < family.configs.size(); ++i) {
+    if (!is_complete(family.configs[i])) return rules;
+  }
+  std::unordered_map<KernelConfig, std::size_t> positions;
+  for (std::size_t i = 0; i < family.configs.size(); ++i) positions.emplace(family.configs[i], i);
+  std::vector<std::uint8_t> admitted(family.configs.size());
+  ApplicabilityRules::Scratch scratch;
+  const auto refuses_a_run = [&](const Rule& rule) {
+    const ApplicabilityRules alone(std::span(&rule, 1), family.configs, family.traits, family.device);
+    for (const MeasurementTable& table : tables) {
+      std::size_t evaluated = table.problems.size();  // the problem that `admitted` is of
+      for (const MeasurementTable::Row& row : table.rows) {
+        if (row.measured.status != Status::ok ||
+            signature_of(table.problems[row.problem]) != family.signature)
+          continue;
+        if (row.problem != evaluated) {
+          admitted.assign(admitted.size(), 1);
+          alone.evaluate(table.problems[row.problem], admitted, scratch);
+          evaluated = row.problem;
+        }
+        if (!admitted[positions.at(table.configs[row.config])]) return true;
+      }
+    }
+    return false;
+  };
+  for (const Rule& rule : family_file(family.provider, family.signature.op).rules) {
+    if (rule.kind == RuleKind::applicability && !refuses_a_run(rule)) rules.push_back(rule);
+  }
+  return rules;
+}
+
 /// Families without a rule set: for each signature that has a problem, the configs of the tables.
 std::vector<Family> measured_configs(std::span<const MeasurementTable> tables) {
   std::vector<Family> families;
@@ -247,6 +283,7 @@ std::vector<Family> measured_configs(std::span<const MeasurementTable> tables) {
       family.traits.push_back(provider(family.provider).traits(signature, configs[i], first.device));
       if (configs[i] == usual) family.default_config = i;
     }
+    family.applicability = rules_of_measured(family, tables);
     families.push_back(std::move(family));
   }
   return families;

@@ -84,8 +84,9 @@ struct TrainingResult {
 /// The families that the tables were measured from: one per signature among their problems. A family holds
 /// the configs that `rules` enumerates and that any of the tables' filters admits. Empty `rules`: the rule
 /// set that the tables name, else "default"; when they name several, the tables' own configs, as with
-/// kMeasuredRules. Several tables give the same families as one table merged from them. For any CPU, they are
-/// those of the whole rule set on any_cpu(); throws invalid_argument when the tables name several rule sets.
+/// kMeasuredRules (these families have the rules about problems that refuse no measured run). Several tables
+/// give the same families as one table merged from them. For any CPU, they are those of the whole rule set on
+/// any_cpu(); throws invalid_argument when the tables name several rule sets.
 std::vector<Family> families_of(std::span<const MeasurementTable> tables, std::string rules = "",
                                 TrainFor devices = TrainFor::one_device);
 

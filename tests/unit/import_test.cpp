@@ -1,6 +1,7 @@
 // Tests the import of foreign formats, on short handwritten inputs.
 #include "import/import.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -9,10 +10,12 @@
 
 #include <kscout/provider.h>
 
+#include "core/files.h"
 #include "dataset/dataset.h"
 #include "dataset/parquet.h"
 #include "support/expect_error.h"
 #include "support/temporary_folder.h"
+#include "train/train.h"
 
 namespace kscout {
 namespace {
@@ -420,6 +423,7 @@ TEST(Import, ReadsMiopensFindDatabaseInOneDirection) {
   EXPECT_EQ(print(imported.table.problems[2]), "conv_fwd:1x8x9x9:8x3x3:fp32:nhwgc:pad=1");
   ASSERT_EQ(imported.table.rows.size(), 4u);
   EXPECT_DOUBLE_EQ(imported.table.rows[0].measured.time_us, 250);
+  EXPECT_DOUBLE_EQ(imported.table.rows[1].measured.workspace_bytes, 1024);
   const KernelConfig& gemm = imported.table.configs[1];
   EXPECT_EQ(config_name(signature_of(imported.table.problems[0]), gemm),
             "miopen_conv_fwd_fp32_ngchw__GemmFwd1x1_0_1");
@@ -442,6 +446,59 @@ TEST(Import, TypesAndLayoutsOfAFindDatabaseCanBeChosen) {
   EXPECT_EQ(import_file(file.path(), request).table.problems.size(), 2u);
   request.layout = Layout::nhwgc;
   EXPECT_EQ(import_file(file.path(), request).table.problems.size(), 1u);
+}
+
+TEST(Import, TheNameOfAFindDatabaseSaysHowManyComputeUnits) {
+  const struct {
+    const char* name;
+    double cores;
+  } kNames[] = {{"gfx90a68.HIP.fdb.txt", 104},
+                {"gfx90a_60.HIP.fdb.txt", 60},
+                {"gfx942130.HIP.fdb.txt", 110},
+                {"gfx90a.txt", 110},
+                {"mine.ufdb.txt", 110}};
+  const test::TemporaryFolder folder;
+  ImportRequest request{.from = ImportFormat::miopen_find_db, .op = Op::conv_fwd};
+  request.device = device_preset("gfx90a");
+  for (const auto& one : kNames) {
+    write_file_atomically(folder / one.name, kFindDb);
+    EXPECT_EQ(import_file(folder / one.name, request).table.device.cores, one.cores) << one.name;
+  }
+}
+
+std::vector<std::string> rule_names(const std::vector<Family>& families, Layout layout) {
+  std::vector<std::string> names;
+  for (const Family& family : families) {
+    if (family.signature.layout != layout) continue;
+    for (const Rule& rule : family.applicability) names.push_back(rule.name);
+  }
+  return names;
+}
+
+TEST(Import, ModelsOfAFindDatabaseKnowWhichProblemsASolverTakes) {
+  ImportRequest request{.from = ImportFormat::miopen_find_db, .op = Op::conv_fwd, .only_dtype = DType::fp32};
+  request.device = device_preset("gfx90a");
+  MeasurementTable table = import_file(TextFile(kFindDb).path(), request).table;
+  const auto families = families_of(std::span(&table, 1));
+  const Problem of_3x3 = parse_any_problem("conv_fwd:1x64x28x28:256x3x3:fp32:ngchw:pad=1");
+  const auto family = std::ranges::find(families, signature_of(of_3x3), &Family::signature);
+  ASSERT_NE(family, families.end());
+  std::vector<std::uint8_t> takes;
+  applicable_configs(*family, of_3x3, takes);
+  for (std::size_t i = 0; i < takes.size(); ++i) {
+    const std::string name = config_name(family->signature, family->configs[i]);
+    EXPECT_EQ(takes[i] != 0, name.find("1x1") == std::string::npos) << name;
+  }
+  // A run is stronger than a rule.
+  EXPECT_EQ(std::ranges::count(rule_names(families, Layout::nhwgc), "pointwise"), 1);
+  ASSERT_EQ(print(table.problems.back()), "conv_fwd:1x8x9x9:8x3x3:fp32:nhwgc:pad=1");
+  MeasurementTable::Row run = table.rows.back();
+  run.config = 0;
+  ASSERT_EQ(axis_value_text(table.configs[0].space->axes[0], table.configs[0]["solver"]), "ConvAsm1x1U");
+  table.rows.push_back(run);
+  const auto of_both = families_of(std::span(&table, 1));
+  EXPECT_EQ(std::ranges::count(rule_names(of_both, Layout::nhwgc), "pointwise"), 0);
+  EXPECT_EQ(std::ranges::count(rule_names(of_both, Layout::ngchw), "pointwise"), 1);
 }
 
 TEST(Import, CountsMalformedLinesOfAFindDatabase) {
