@@ -170,11 +170,12 @@ Solution solve_somewhere(const Problem& problem, Solver& solver) {
 void print_completed(const Problem& problem, const Solution& solution) {
   if (!solution.model_config.space) return;
   const Signature signature = signature_of(solution.form.problem);
-  fmt::print(stderr,
-             "kscout: {}: the model's choice {} leaves axes open; {} has the lowest analytic cost of {} "
-             "kernels of {} that agree with it\n",
-             print(problem), config_name(signature, solution.model_config),
-             config_name(signature, solution.choice.config), solution.agreeing, solution.backend->name());
+  fmt::print(
+      stderr,
+      "kscout: {}: the model's choice {} leaves axes open; of the {} of {} that agree with it, {} has the "
+      "lowest analytic cost\n",
+      print(problem), config_name(signature, solution.model_config), solution.agreeing,
+      solution.backend->name(), config_name(signature, solution.choice.config));
 }
 
 void choose(ReadyConfig& one, const Problem& problem, Solver& solver) {

@@ -181,6 +181,21 @@ def test_a_solution_tells_what_run_will_do(library, monkeypatch):
     assert "loops" in registry.backends and len(registry.kernels(p)[-1]) == 1
 
 
+def test_a_solution_names_the_models_config_that_leaves_axes_open(library, monkeypatch):
+    monkeypatch.setenv("KSCOUT_MODEL_PATH", str(HERE.parents[1] / "models"))
+    short, tile = "grouped_conv_forward_bf16_2d_64x64x64_compv3", "compv3_cshuffle_intrawave_64x64x64_4x1x1_16x16x16"
+    index = json.loads(library.read_text())
+    index["device"] = "gfx950"
+    index["kernels"] = [{"config": f"grouped_conv_fwd_bf16_nhwgc_2d_{tile}_vec{v}_{v}_{v}", "kernel": "toy_conv_fwd"} for v in (1, 8)]
+    of_short = library.with_name("short.kscout-library.json")
+    of_short.write_text(json.dumps(index))
+    registry = Registry(libraries=[of_short])
+    solution = registry.get_solution("conv_fwd:2x64x56x56:128x3x3:bf16:nhwgc:pad=1")
+    assert solution.choice.source == "model" and solution.choice.name.endswith(f"{tile}_vec8_8_8")
+    assert solution.model_config.name == short
+    assert Registry().get_solution(Conv(1, 16, 32, 6, 6, 3, 3, pad=1)).model_config is None
+
+
 def test_arrays_that_do_not_fit_are_refused_by_name(registry):
     p = Conv(2, 16, 32, 6, 5, 3, 3, pad=1)
     image, filters, result = tensors(p)
