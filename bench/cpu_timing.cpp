@@ -6,6 +6,8 @@
 #include <new>
 #include <random>
 
+#include "op/operation.h"
+
 namespace kscout::bench {
 
 namespace {
@@ -21,6 +23,10 @@ OfOperands<std::int64_t> sizes_of_operands(const Problem& problem) {
   if (problem.op() == Op::gemm) {
     const OperandElements sizes = operand_elements(problem.gemm());
     return {sizes.a, sizes.b, sizes.c};
+  }
+  if (!problem.is<ConvProblem>()) {
+    const OperandList all = operation(problem.kind()).operands(problem);
+    return {all[0].elements(), all[1].elements(), all.result().elements()};
   }
   const ConvElements sizes = operand_elements(problem.conv());
   return by_operand(problem.op(), sizes.in, sizes.wei, sizes.out);

@@ -88,7 +88,9 @@ void ProblemOptions::add_to(CLI::App& verb) {
         known->second += "; " + help;
       }
     };
-    for (const ProblemField& field : one->space.fields) add(field.name, field.help);
+    for (const ProblemField& field : one->space.fields) {
+      if (field.role != FieldRole::derived) add(field.name, field.help);
+    }
     for (const GeneralName& general : one->general_names) add(general.name, general.help);
   }
   verb.add_option("problem", problem_text, "one-line form " + forms);

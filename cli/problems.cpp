@@ -48,6 +48,13 @@ void list_sets(Format format) {
     const auto problems = make_conv_set(set.name, DType::bf16);
     table.add_row({text(set.name), number(static_cast<std::int64_t>(problems.size())), text(set.summary)});
   }
+  for (const Operation* const one : operations()) {
+    if (one == &operation(Op::gemm) || one == &operation(Op::conv_fwd)) continue;
+    for (const auto& set : one->sets()) {
+      const auto problems = one->named_set(set.name, DType::bf16, {});
+      table.add_row({text(set.name), number(static_cast<std::int64_t>(problems.size())), text(set.summary)});
+    }
+  }
   table.print(format);
 }
 
@@ -224,11 +231,18 @@ std::vector<ConvProblem> source_like(const ConvProblem& /*kind*/, const std::str
   return is_conv_set(source) ? make_conv_set(source, dtype) : read_problems_of<ConvProblem>(source, dtype);
 }
 
+std::vector<Problem> source_like(const Problem& kind, const std::string& source, DType dtype) {
+  const Operation& of = operation(kind.kind());
+  return operation_of_set(source) == &of ? of.named_set(source, dtype, {})
+                                         : of.listed(read_problem_text(source), source, dtype, /*wanted=*/{});
+}
+
 /// Removes the groups of --exclude, then chooses the part.
 template <class P>
 std::vector<P> choose_part(std::vector<P> problems, const ProblemsOptions& options, std::uint64_t seed) {
   for (const std::string& source : options.exclude)
-    leave_out_groups(problems, source_like(P{}, source, options.request.dtype), options.by);
+    if (!problems.empty())
+      leave_out_groups(problems, source_like(problems.front(), source, options.request.dtype), options.by);
   constexpr std::string_view kParts[] = {"all", "train", "held_out"};
   const std::size_t part = index_of_word("part", options.part, kParts);
   if (part == 0) return problems;
@@ -310,6 +324,31 @@ void run_convolutions(const ProblemsOptions& options, ReadEfficiencies read) {
   print_problems(problems, options.format);
 }
 
+/// Handles problems of an operation other than GEMMs and convolutions.
+void run_others(const ProblemsOptions& options, const Operation& of) {
+  const ProblemSetRequest& request = options.request;
+  auto problems = merge_equal(
+      request.text ? of.listed(*request.text, request.file.string(), request.dtype, request.layouts)
+                   : of.named_set(request.set, request.dtype, request.layouts));
+  std::erase_if(problems, [&](const Problem& p) {
+    return flop_count(p) > 1e9 * request.max_gflop || min_bytes(p) > request.max_bytes;
+  });
+  problems = choose_part(std::move(problems), options, request.seed);
+  if (request.count != 0 && request.count < problems.size()) {
+    // A seed of its own, so that the draw does not depend on the part.
+    const auto place = [&](const Problem& p) { return group_fraction(p, mix_hash(request.seed, 1)); };
+    std::vector<double> places;
+    for (const Problem& problem : problems) places.push_back(place(problem));
+    std::ranges::nth_element(places, places.begin() + static_cast<std::ptrdiff_t>(request.count));
+    std::erase_if(problems, [&](const Problem& p) { return place(p) >= places[request.count]; });
+  }
+  if (options.uncovered) return print_uncovered(problems, options);
+  if (options.describe || options.format != Format::text) {
+    fail(Errc::unsupported, "--describe and --format json or csv: not for {}; leave them out", of.plural);
+  }
+  for (const Problem& problem : problems) fmt::print("{}\n", print(problem));
+}
+
 void run(ProblemsOptions& options, ReadEfficiencies read) {
   if (!options.top_up.empty() && !read) throw NeedsLab{};
   if (!options.top_up.empty() || !options.miopen.empty() || !options.merge.empty())
@@ -326,8 +365,12 @@ void run(ProblemsOptions& options, ReadEfficiencies read) {
       same_operation(operation_of_text(*options.request.text).ops.front(), Op::conv_fwd))
     return run_convolutions(options, read);
   if (is_conv_set(options.request.set)) return run_convolutions(options, read);
+  const Operation* const found = options.request.text ? &operation_of_text(*options.request.text)
+                                                      : operation_of_set(options.request.set);
+  const Operation& of = found ? *found : operation(Op::gemm);
   if (!options.op.empty())
-    fail(Errc::invalid_argument, "--op {}: the problems are GEMMs; leave it out", options.op);
+    fail(Errc::invalid_argument, "--op {}: the problems are {}; leave it out", options.op, of.plural);
+  if (&of != &operation(Op::gemm)) return run_others(options, of);
   const auto problems = chosen_problems(options);
   if (options.uncovered) return print_uncovered(problems, options);
   if (options.describe) return describe_problems(problems, options.format);

@@ -182,8 +182,7 @@ void choose(ReadyConfig& one, const Problem& problem, Solver& solver) {
   Solution solution = solve_somewhere(problem, solver);
   one.launch = solver.make_ready(problem, solution, solver.limits_with({}));
   print_completed(problem, solution);
-  one.ran->form = solution.form;
-  keep_choice(solution.choice, *solution.backend, *one.ran);
+  keep_choice(problem, solution.form, solution.choice, *solution.backend, *one.ran);
   store_text(word(solution.choice.source), one.ran->source);
 }
 
@@ -193,8 +192,7 @@ void take(ReadyConfig& one, const Problem& problem, const KernelConfig& config, 
   if (!support.backend) fail(Errc::unsupported, "{}: {}", print(problem), support.refusal);
   if (const std::string why = solver.thread_refusal(*support.backend, config); !why.empty())
     fail(Errc::unsupported, "{}: {}", print(problem), why);
-  one.ran->form = direct_form(problem);
-  keep_choice({.config = config}, *support.backend, *one.ran);
+  keep_choice(problem, direct_form(problem), {.config = config}, *support.backend, *one.ran);
   const Limits limits = solver.limits_with({});
   one.launch = limits.any() ? support.backend->prepare_within(problem, config, limits)
                             : support.backend->prepare(problem, config);
@@ -299,7 +297,7 @@ void time_candidates(Candidates& candidates, GemmOperands& operands, double seco
   std::vector<std::unique_ptr<CopiesLaunch>> copies(candidates.size());  // null for a launch without copies
   std::vector<std::size_t> places(candidates.size());                    // positions of the copies in all
   for (std::size_t i = 0; i < candidates.size(); ++i) {
-    if (!candidates[i]->ran->padded()) continue;
+    if (!candidates[i]->ran->padded) continue;
     copies[i] = std::make_unique<CopiesLaunch>(dynamic_cast<PaddedLaunch&>(*candidates[i]->launch));
     places[i] = all.size();
     all.push_back({candidates[i]->position, copies[i].get(), candidates[i].get()});

@@ -34,16 +34,17 @@ struct RanConfig {
   int host_threads;         ///< threads of one run; 0: of a GPU
   char device[128];         ///< device it ran on
   Backend* backend;         ///< of the registry, which is created before the process; null: no choice
-  ExecutionForm form;
-  double error;        ///< 1 = the largest error that float rounding may cause
-  char where[256];     ///< first wrong element
-  SampleSummary time;  ///< in microseconds
-  double copies_us;    ///< median; NaN without copies
-  double setup_us;     ///< time of packing the filter once, not part of `time`; NaN: nothing is packed
-  char crash[128];     ///< how the process that ran its kernel ended; empty without a crash
-  bool timed_out;      ///< the process was ended because the kernel did not return
+  bool as_asked;            ///< the kernel computes the problem in the form that was asked for
+  bool padded;              ///< operands are copied
+  char as_run[16384];       ///< the problem of another form
+  double error;             ///< 1 = the largest error that float rounding may cause
+  char where[256];          ///< first wrong element
+  SampleSummary time;       ///< in microseconds
+  double copies_us;         ///< median; NaN without copies
+  double setup_us;          ///< time of packing the filter once, not part of `time`; NaN: nothing is packed
+  char crash[128];          ///< how the process that ran its kernel ended; empty without a crash
+  bool timed_out;           ///< the process was ended because the kernel did not return
 
-  bool padded() const { return form.padded(); }
   bool crashed() const { return crash[0] != 0; }
   bool wrong() const { return !crashed() && !(error <= 1); }
   /// In microseconds; NaN after a crash.
@@ -59,10 +60,14 @@ void store_text(std::string_view text, char (&to)[N]) {
   to[length] = 0;
 }
 
-/// Stores the choice; the form is in `ran` already.
-inline void keep_choice(const Choice& choice, Backend& backend, RanConfig& ran) {
+/// Stores the choice for `problem` and the form in which it runs.
+inline void keep_choice(const Problem& problem, const ExecutionForm& form, const Choice& choice,
+                        Backend& backend, RanConfig& ran) {
   const Device& device = backend.device();
-  store_text(Selector::name(ran.form.problem, choice), ran.name);
+  ran.as_asked = form.problem == problem;
+  ran.padded = form.padded();
+  if (!ran.as_asked) store_text(print(form.problem), ran.as_run);
+  store_text(Selector::name(form.problem, choice), ran.name);
   store_text(device.name, ran.device);
   ran.decided_by = choice.decided_by;
   ran.predicted_us = choice.time_us;
@@ -89,7 +94,6 @@ class RunTable {
   void add(const Problem& problem, std::span<const RanConfig> all) {
     const double baseline = all.back().run_us();
     for (const RanConfig& one : all) {
-      const Problem& as_run = one.form.problem;
       const double us = one.run_us();
       const double speedup = all.size() > 1 ? baseline / us : Choice::unknown;
       const std::string_view verified = one.timed_out   ? "timeout"
@@ -101,12 +105,12 @@ class RunTable {
                        number(one.crashed() ? Choice::unknown : 100 * one.time.spread, 2),
                        number(static_cast<std::int64_t>(one.crashed() ? 0 : one.time.count)),
                        number(flop_count(problem) / us / 1e3, 5), number(speedup, 3),
-                       number(one.predicted_us, 5), text(one.backend->name()), flag(one.padded()),
-                       text(as_run == problem ? "as asked" : print(as_run)),
+                       number(one.predicted_us, 5), text(one.backend->name()), flag(one.padded),
+                       text(one.as_asked ? "as asked" : one.as_run),
                        number(one.crashed() ? Choice::unknown : one.copies_us, 4),
                        number(one.crashed() ? Choice::unknown : one.setup_us, 4), text("")});
       packs_ = packs_ || !std::isnan(one.setup_us);
-      as_asked_ = as_asked_ && !one.padded() && as_run == problem;
+      as_asked_ = as_asked_ && !one.padded && one.as_asked;
       one_backend_ = one_backend_ && one.backend == all.front().backend;
     }
     const double speedup = baseline / all.front().run_us();

@@ -42,6 +42,8 @@ MEANING = {
     "conv_cuda.fwd.geomean_vs_cudnn": "H200, bf16, forward convolution: speed of the pick of an earlier model, relative to cuDNN's first suggestion; geometric mean of 107 held-out problems",
     "conv_cuda.bwd_data.geomean_vs_cudnn": "H200, bf16, convolution's gradient of the input: the same, 120 problems",
     "conv_cuda.bwd_weight.geomean_vs_cudnn": "H200, bf16, convolution's gradient of the filter: the same, 70 problems",
+    "grouped.geomean_vs_launches": "CPU: speed of a grouped GEMM, relative to one GEMM per group; geometric mean of 40 layers of experts",
+    "grouped.geomean_vs_padded": "the same, relative to a padded batch",
     "gemm_cpu.configs_best_somewhere": "configs of rule set `default` that are the best of at least one of the 982 training problems",
     "gemm_cpu.most_wins_of_one_config": "share of the problems that the most frequent winner wins",
     "sweep.per_second": "measurements per second in a sweep on a CPU",

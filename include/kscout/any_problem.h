@@ -23,6 +23,7 @@
 
 #include <kscout/conv_problem.h>
 #include <kscout/problem.h>
+#include <kscout/size_list.h>
 
 namespace kscout {
 
@@ -32,6 +33,7 @@ enum class FieldType : std::uint8_t {
   flag,   ///< 0 or 1
   word,   ///< a position in ProblemField::words
   real,   ///< the bits of a double
+  list,   ///< the digest of a list of sizes, which the problem holds (Problem::list)
 };
 
 /// One field of the problems of an operation.
@@ -78,7 +80,11 @@ class Problem {
       : kind_(ProblemOf<P>::kind), op_(ProblemOf<P>::op(problem)), fields_(field_count<P>) {
     static_assert(field_count<P> <= kMaxProblemFields);
     std::size_t at = 0;
-    for_each_field<P>([&](const auto& field) { value_[at++] = bits_of(problem.*field.member); });
+    for_each_field<P>([&](const auto& field) {
+      if constexpr (std::is_same_v<typename std::remove_cvref_t<decltype(field)>::value, SizeList>)
+        list_ = problem.*field.member;
+      value_[at++] = bits_of(problem.*field.member);
+    });
   }
 
   Op op() const noexcept { return op_; }
@@ -92,6 +98,12 @@ class Problem {
   /// Sets a field other than `op`.
   void set(std::size_t field, std::int64_t value) noexcept { value_[field] = value; }
   void set(std::string_view field, std::int64_t value) { value_[space().index(field)] = value; }
+  /// The list that a field of type `list` stands for; a problem has at most one.
+  const SizeList& list() const noexcept { return list_; }
+  void set_list(std::size_t field, SizeList list) noexcept {
+    value_[field] = list.digest();
+    list_ = std::move(list);
+  }
   /// The numbers of all fields, in order.
   std::span<const std::int64_t> values() const noexcept { return std::span(value_).first(fields_); }
 
@@ -113,6 +125,9 @@ class Problem {
       using V = typename std::remove_cvref_t<decltype(field)>::value;
       if constexpr (std::is_floating_point_v<V>) {
         problem.*field.member = std::bit_cast<V>(value_[at++]);
+      } else if constexpr (std::is_same_v<V, SizeList>) {
+        problem.*field.member = list_;
+        ++at;
       } else {
         problem.*field.member = static_cast<V>(value_[at++]);
       }
@@ -124,7 +139,7 @@ class Problem {
 
   /// Compares all fields except the weight.
   bool operator==(const Problem& other) const noexcept {
-    return kind_ == other.kind_ && std::ranges::equal(identity(), other.identity());
+    return kind_ == other.kind_ && std::ranges::equal(identity(), other.identity()) && list_ == other.list_;
   }
   std::uint64_t hash() const noexcept {
     std::uint64_t hash = static_cast<std::uint64_t>(kind_);
@@ -148,6 +163,7 @@ class Problem {
   Op kind_, op_;
   std::uint8_t fields_;
   std::array<std::int64_t, kMaxProblemFields> value_{};
+  SizeList list_;
 };
 
 /// Refers to a problem of any operation; as cheap to copy as two pointers. The problem must outlive the

@@ -21,8 +21,9 @@
 
 namespace kscout {
 
-/// Whether a field takes part in equality and hash, or only describes the record.
-enum class FieldRole : std::uint8_t { identity, note };
+/// What a field is for: `identity` takes part in equality and hash; `note` only describes the record;
+/// `derived` follows from other fields, so that nobody sets it.
+enum class FieldRole : std::uint8_t { identity, note, derived };
 
 /// One field of record T: its column name, unit ("1" without a unit) and meaning.
 template <class T, class V>

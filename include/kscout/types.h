@@ -14,7 +14,7 @@
 namespace kscout {
 
 /// The ops that the library has. Operations that a program links in addition have further numbers.
-enum class Op : std::uint8_t { gemm, conv_fwd, conv_bwd_data, conv_bwd_weight };
+enum class Op : std::uint8_t { gemm, conv_fwd, conv_bwd_data, conv_bwd_weight, grouped_gemm };
 enum class DType : std::uint8_t { fp64, fp32, tf32, fp16, bf16, fp8, bf8, int32, int8, int4 };
 /// For a GEMM: storage of A (m x k), B (k x n), C (m x n), r = row-major, c = column-major. For a
 /// convolution: storage of the image tensors, outermost axis first; it also says whether there are 2 or 3

@@ -108,6 +108,7 @@ Sizes strides_of(const InputArray& array) {
 }
 
 bool is_packed(const InputArray& array) {
+  if (array.size() == 0) return true;  // strides without elements mean nothing
   std::int64_t stride = 1;
   for (std::size_t i = array.ndim(); i-- > 0; stride *= static_cast<std::int64_t>(array.shape(i))) {
     if (array.shape(i) > 1 && array.stride(i) != stride) return false;

@@ -63,7 +63,7 @@ constexpr ProblemClass kConv = {
     .flops_help = "Operations: 2 n k outputs c/g filter, the same for all directions.",
     .bytes_help = "Bytes moved at least: each of the three tensors once."};
 
-nb::object value_of(const ProblemField& field, std::int64_t value) {
+nb::object python_number(const ProblemField& field, std::int64_t value) {
   switch (field.type) {
     case FieldType::word:
       return nb::cast(field.words[static_cast<std::size_t>(value)]);
@@ -72,9 +72,19 @@ nb::object value_of(const ProblemField& field, std::int64_t value) {
     case FieldType::real:
       return nb::cast(std::bit_cast<double>(value));
     case FieldType::whole:
+    case FieldType::list:
       break;
   }
   return nb::cast(value);
+}
+
+/// A field of a problem; a list is a tuple.
+nb::object value_of(const Problem& problem, std::size_t field) {
+  const ProblemField& of = problem.space().fields[field];
+  if (of.type != FieldType::list) return python_number(of, problem[field]);
+  nb::list sizes;
+  for (const std::int64_t size : problem.list().sizes()) sizes.append(size);
+  return nb::tuple(sizes);
 }
 
 /// The name of a field's type in stubs.
@@ -86,10 +96,23 @@ std::string type_of(const ProblemField& field) {
       return "bool";
     case FieldType::real:
       return "float";
+    case FieldType::list:
+      return "tuple[int, ...]";
     case FieldType::whole:
       break;
   }
   return "int";
+}
+
+/// Text, or whole numbers with a separator between them.
+std::string sizes_text(std::string_view name, nb::handle value, char separator) {
+  if (nb::isinstance<nb::str>(value)) return nb::cast<std::string>(value);
+  std::string text;
+  for (const nb::handle one : value) {
+    if (!text.empty()) text += separator;
+    text += std::to_string(from_python<std::int64_t>(name, one));
+  }
+  return text;
 }
 
 /// A field's value as text, as set_fields reads it. Throws TypeError, naming the field, for a value of
@@ -102,6 +125,8 @@ std::string text_of(const ProblemField& field, nb::handle value) {
       return from_python<bool>(field.name, value) ? "1" : "0";
     case FieldType::real:
       return nb::repr(nb::float_(from_python<double>(field.name, value))).c_str();  // reads back as it is
+    case FieldType::list:
+      return sizes_text(field.name, value, '+');
     case FieldType::whole:
       break;
   }
@@ -112,10 +137,7 @@ std::string text_of(const ProblemField& field, nb::handle value) {
 std::string general_text_of(std::string_view name, nb::handle value) {
   if (nb::isinstance<nb::str>(value)) return nb::cast<std::string>(value);
   if (!nb::isinstance<nb::sequence>(value)) return std::to_string(from_python<std::int64_t>(name, value));
-  std::string text;
-  for (const nb::handle one : value)
-    text += (text.empty() ? "" : "x") + std::to_string(from_python<std::int64_t>(name, one));
-  return text;
+  return sizes_text(name, value, 'x');
 }
 
 /// Fields given by name, with their values as text.
@@ -193,8 +215,9 @@ Problem replaced(const Problem& problem, const nb::kwargs& fields) {
 nb::dict dict_of(const Problem& problem) {
   nb::dict dict;
   const auto fields = problem.space().fields;
-  for (std::size_t i = 0; i < fields.size(); ++i)
-    dict[nb::cast(fields[i].name)] = value_of(fields[i], problem[i]);
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    if (fields[i].role != FieldRole::derived) dict[nb::cast(fields[i].name)] = value_of(problem, i);
+  }
   return dict;
 }
 
@@ -225,7 +248,7 @@ std::string constructor(const ProblemClass& of, const Operation& operation) {
     return fields[operation.space.index(name)];
   };
   const auto initial = [](const ProblemField& field) {
-    return " = " + std::string(nb::repr(value_of(field, field.initial)).c_str());
+    return " = " + std::string(nb::repr(python_number(field, field.initial)).c_str());
   };
   std::string text = "def __init__(self";
   for (std::size_t i = 0; i < of.sizes.size(); ++i) {
@@ -275,8 +298,7 @@ void bind_class(nb::module_& module, const ProblemClass& of) {
     const std::string getter = "def " + std::string(field.name) + "(self) -> " + type_of(field);
     const std::string help = field_help(field.help, field.unit);
     type.def_prop_ro(
-        std::string(field.name).c_str(),
-        [i](const T& problem) { return value_of(problem.space().fields[i], problem[i]); },
+        std::string(field.name).c_str(), [i](const T& problem) { return value_of(problem, i); },
         nb::for_getter(nb::sig(getter.c_str())), nb::for_getter(help.c_str()));
   }
   const std::string replace = replace_signature(of, operation);
@@ -308,7 +330,7 @@ void bind_base(nb::module_& module) {
           const std::string why = print(problem) + " has no field '" + std::string(name) + "'";
           throw nb::attribute_error(why.c_str());
         }
-        return value_of(*field, problem[static_cast<std::size_t>(field - fields.begin())]);
+        return value_of(problem, static_cast<std::size_t>(field - fields.begin()));
       },
       nb::arg("name"), nb::sig("def __getattr__(self, name: str) -> typing.Any"));
   type.def(
@@ -316,7 +338,7 @@ void bind_base(nb::module_& module) {
       [](const Problem& problem, const nb::kwargs& given) { return as_python(replaced(problem, given)); },
       nb::arg("fields"), nb::sig("def replace(self, **fields: typing.Any) -> Problem"), kReplaceHelp);
   type.def("as_dict", &dict_of, nb::sig("def as_dict(self) -> dict[str, typing.Any]"),
-           "Every field by name.");
+           "Every field by name, except those that follow from others.");
   type.def(
       "__eq__", [](const Problem& a, const Problem& b) { return a == b; }, nb::is_operator(),
       nb::sig("def __eq__(self, other: object, /) -> bool"));

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <kscout/fields.h>
+#include <kscout/size_list.h>
 
 #include "core/fail.h"
 #include "core/names.h"
@@ -26,6 +27,8 @@ std::string field_text(const V& value) {
     return std::string(word(value));
   } else if constexpr (std::is_same_v<V, bool>) {
     return value ? "1" : "0";
+  } else if constexpr (std::is_same_v<V, SizeList>) {
+    return size_list_text(value);
   } else {
     return fmt::format("{}", value);
   }
@@ -56,6 +59,8 @@ V parse_field(std::string_view name, std::string_view text) {
     if (text == "1" || text == "true") return true;
     if (text == "0" || text == "false") return false;
     fail(Errc::invalid_argument, "{}='{}': write 0, 1, true or false", name, text);
+  } else if constexpr (std::is_same_v<V, SizeList>) {
+    return parse_size_list(text);
   } else {
     V value{};
     const char* const last = text.data() + text.size();

@@ -35,7 +35,7 @@ std::size_t derived_at(const ConfigSpace& space) { return measurement_at(space) 
 
 ColumnType column_type(FieldType type) {
   constexpr ColumnType kTypes[] = {ColumnType::int64, ColumnType::boolean, ColumnType::text,
-                                   ColumnType::float64};
+                                   ColumnType::float64, ColumnType::text};
   return kTypes[static_cast<std::size_t>(type)];
 }
 
@@ -79,11 +79,20 @@ ColumnValues make_column(std::size_t rows, F&& value) {
   return values;
 }
 
+/// The texts of the problems' lists.
+ColumnValues make_list_column(const MeasurementTable& table) {
+  ColumnValues values;
+  for (const Problem& problem : table.problems) values.words.push_back(size_list_text(problem.list()));
+  for (const auto& row : table.rows) values.index.push_back(static_cast<std::int32_t>(row.problem));
+  return values;
+}
+
 /// The column of one field of the problems.
 ColumnValues make_problem_column(const MeasurementTable& table, const ProblemField& field, std::size_t at) {
   const auto value = [&](std::size_t r) { return table.problems[table.rows[r].problem][at]; };
   if (field.type == FieldType::real)
     return make_column(table.rows.size(), [&](std::size_t r) { return number_of(field, value(r)); });
+  if (field.type == FieldType::list) return make_list_column(table);
   ColumnValues values = make_column(table.rows.size(), value);
   if (field.type == FieldType::word) {
     values.words.assign(field.words.begin(), field.words.end());
@@ -300,6 +309,16 @@ std::size_t TableBuilder::read_word(const ColumnValues& column, std::string_view
   }
 }
 
+SizeList TableBuilder::read_list(const ColumnValues& column, std::string_view name, std::size_t row) const {
+  const std::int32_t at = column.index[row];
+  if (at == ColumnValues::null_word) bad(row, name, "is null");
+  try {
+    return parse_size_list(column.words[static_cast<std::size_t>(at)]);
+  } catch (const Error& error) {
+    bad(row, name, error.what());
+  }
+}
+
 Measurement TableBuilder::read_measurement(std::size_t row) const {
   Measurement measured;
   std::size_t at = measurement_at(space_);
@@ -462,8 +481,10 @@ Problem TableBuilder::read_problem(std::size_t row) const {
   std::size_t spec = kProblem;
   for_each_problem_field(space_, [&](const ProblemField& field, std::size_t at) {
     const ColumnValues* const column = current_[spec++];
-    if (!column) return;
-    if (field.type == FieldType::word) {
+    if (!column || field.role == FieldRole::derived) return;
+    if (field.type == FieldType::list) {
+      problem.set_list(at, read_list(*column, field.name, row));
+    } else if (field.type == FieldType::word) {
       const std::size_t word = read_word(*column, field.name, field.what, field.words, row);
       problem.set(at, static_cast<std::int64_t>(word));
     } else if (field.type == FieldType::real) {
@@ -473,6 +494,7 @@ Problem TableBuilder::read_problem(std::size_t row) const {
       problem.set(at, field.type == FieldType::flag ? value != 0 : value);
     }
   });
+  operation(space_.op).derive(problem);
   return problem;
 }
 

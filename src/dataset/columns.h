@@ -109,6 +109,7 @@ class TableBuilder {
   /// Position of the row's word among `words`; `what` they are.
   std::size_t read_word(const ColumnValues& column, std::string_view name, std::string_view what,
                         std::span<const std::string_view> words, std::size_t row) const;
+  SizeList read_list(const ColumnValues& column, std::string_view name, std::size_t row) const;
   Measurement read_measurement(std::size_t row) const;
   Problem read_problem(std::size_t row) const;
   void read_row(std::size_t row);

@@ -365,7 +365,7 @@ std::vector<Criterion> target_criteria(Op op, const Summary& summary) {
     case Op::conv_bwd_data:
     case Op::conv_bwd_weight:
       return {above("mean", mean, 85)};
-    case Op::gemm:
+    default:
       break;
   }
   return {{"mean", mean, ">= 90 %", mean >= 90}, {"p10", p10, ">= 75 %", p10 >= 75}};

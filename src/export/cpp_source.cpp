@@ -55,6 +55,7 @@ std::string type_name(const ProblemField& field) {
     case FieldType::real:
       return "double";
     case FieldType::whole:
+    case FieldType::list:
       break;
   }
   return "std::int64_t";

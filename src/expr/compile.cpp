@@ -29,9 +29,10 @@ std::size_t Scope::begin_group(std::string_view prefix, const void* record, cons
 }
 
 void Scope::add(std::size_t group, std::string_view field, Source source, std::uint32_t axes, ValueKind kind,
-                std::span<const std::string_view> words) {
+                std::span<const std::string_view> words, std::optional<std::size_t> field_at) {
   std::size_t position = 0;
   for (auto input = inputs_.rbegin(); input != inputs_.rend() && input->group == group; ++input) ++position;
+  position = field_at.value_or(position);
   const std::string& prefix = groups_[group].prefix;
   inputs_.push_back({.name = prefix.empty() ? std::string(field) : fmt::format("{}.{}", prefix, field),
                      .depends = {1u << static_cast<int>(source), axes},
@@ -61,9 +62,11 @@ void Scope::add_value(std::string_view name, Source source, std::span<const std:
 
 void Scope::add_problem(const ProblemSpace& space, std::string_view prefix) {
   const std::size_t group = begin_group(prefix, space.fields.data(), nullptr);
-  for (const ProblemField& field : space.fields) {
+  for (std::size_t i = 0; i < space.fields.size(); ++i) {
+    const ProblemField& field = space.fields[i];
+    if (field.type == FieldType::list) continue;  // no number that means anything
     const bool words = field.type == FieldType::word;
-    add(group, field.name, Source::problem, 0, words ? ValueKind::words : ValueKind::number, field.words);
+    add(group, field.name, Source::problem, 0, words ? ValueKind::words : ValueKind::number, field.words, i);
   }
 }
 

@@ -24,6 +24,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -163,7 +164,7 @@ class Scope {
  private:
   std::size_t begin_group(std::string_view prefix, const void* record, const ConfigSpace* space);
   void add(std::size_t group, std::string_view field, Source source, std::uint32_t axes, ValueKind kind,
-           std::span<const std::string_view> words = {});
+           std::span<const std::string_view> words = {}, std::optional<std::size_t> field_at = {});
 
   std::vector<Group> groups_;
   std::vector<Input> inputs_;

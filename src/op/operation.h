@@ -156,6 +156,8 @@ class Operation : public OperationFacts {
   virtual ImplicitGemm product(ProblemRef problem) const noexcept = 0;
   /// Allocates nothing. The problem must be valid.
   virtual OperandList operands(ProblemRef problem) const noexcept = 0;
+  /// Sets the fields that follow from others (FieldRole::derived).
+  virtual void derive(Problem& /*problem*/) const {}
   /// Whether the result has no element, so that there is nothing to compute.
   virtual bool is_empty(ProblemRef /*problem*/) const noexcept { return false; }
   /// Whether the caller packs an operand once for many calls (ConvProblem::prepacked).
@@ -214,7 +216,7 @@ class Operation : public OperationFacts {
   virtual std::vector<Problem> listed(std::string_view text, std::string_view source, DType dtype,
                                       const std::vector<Layout>& wanted) const = 0;
 
-  /// Every name that set_fields takes: fields, then general names.
+  /// Every name that set_fields takes: fields that are not derived, then general names.
   std::vector<std::string_view> given_names() const;
 };
 
@@ -231,8 +233,10 @@ inline bool same_operation(Op a, Op b) noexcept { return &operation(a) == &opera
 
 // ---- Converts the numbers of fields.
 
-/// "bf16", "64", "1": as field_text of the struct's member.
+/// "bf16", "64", "1": as field_text of the struct's member. Of a list, its digest.
 std::string value_text(const ProblemField& field, std::int64_t value);
+/// The same for a field of a problem: "128+64+0+7" for a list.
+std::string value_text(const Problem& problem, std::size_t field);
 /// Inverse of value_text. Throws invalid_argument naming the field and the text.
 std::int64_t parse_value(const ProblemField& field, std::string_view text);
 /// A field of a problem as formulas see it.

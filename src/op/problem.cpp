@@ -83,12 +83,27 @@ ProblemWords words_of_record(std::uint64_t& rest, const Problem& problem, int ex
   if (problem.is<GemmProblem>()) return problem_words(rest, problem.gemm(), extra);
   if (problem.is<ConvProblem>()) return problem_words(rest, problem.conv(), extra);
   ProblemWords words{};
-  const auto identity = problem.values().first(problem.values().size() - 1);  // without the weight
   const std::size_t room = 2 * (words.size() - 1);
-  if (identity.size() > room) rest = 1;
-  for (std::size_t i = 0; i < std::min(identity.size(), room); ++i) {
-    words[i / 2] = words[i / 2] << 32 | (static_cast<std::uint64_t>(identity[i]) & 0xFFFFFFFF);
-    rest |= static_cast<std::uint64_t>(identity[i]) >> 32;
+  std::size_t used = 0;
+  const auto add = [&](std::uint64_t half) {
+    if (used == room) {
+      rest = 1;
+      return;
+    }
+    words[used / 2] = words[used / 2] << 32 | (half & 0xFFFFFFFF);
+    rest |= half >> 32;
+    ++used;
+  };
+  const auto fields = problem.space().fields;
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    if (fields[i].role != FieldRole::identity) continue;
+    const auto number = static_cast<std::uint64_t>(problem[i]);
+    if (fields[i].type == FieldType::list) {
+      add(number >> 32);
+      add(number & 0xFFFFFFFF);
+    } else {
+      add(number);
+    }
   }
   words.back() = packed<8>(rest, problem.kind(), extra);
   words.back() <<= 32;  // where those of the structs have other bits of their own
@@ -99,7 +114,9 @@ CopiedOperands Operation::copied_operands(ProblemRef, const ExecutionForm&) cons
 
 std::vector<std::string_view> Operation::given_names() const {
   std::vector<std::string_view> names;
-  for (const ProblemField& field : space.fields) names.push_back(field.name);
+  for (const ProblemField& field : space.fields) {
+    if (field.role != FieldRole::derived) names.push_back(field.name);
+  }
   names.push_back("dtype");
   for (const GeneralName& one : general_names) names.push_back(one.name);
   return names;
@@ -113,9 +130,15 @@ std::string value_text(const ProblemField& field, std::int64_t value) {
       return field_text(std::bit_cast<double>(value));
     case FieldType::flag:
     case FieldType::whole:
+    case FieldType::list:
       break;
   }
   return field_text(value);
+}
+
+std::string value_text(const Problem& problem, std::size_t field) {
+  const ProblemField& of = problem.space().fields[field];
+  return of.type == FieldType::list ? field_text(problem.list()) : value_text(of, problem[field]);
 }
 
 std::int64_t parse_value(const ProblemField& field, std::string_view text) {
@@ -127,6 +150,7 @@ std::int64_t parse_value(const ProblemField& field, std::string_view text) {
     case FieldType::flag:
       return parse_field<bool>(field.name, text) ? 1 : 0;
     case FieldType::whole:
+    case FieldType::list:
       break;
   }
   return parse_field<std::int64_t>(field.name, text);

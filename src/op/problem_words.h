@@ -16,7 +16,7 @@
 namespace kscout {
 
 /// The words of a problem without a struct. Of other operations than those below: at most ten fields of 32
-/// bits; sets `rest` for more.
+/// bits, where a list counts as two; sets `rest` for more.
 ProblemWords words_of_record(std::uint64_t& rest, const Problem& problem, int extra) noexcept;
 
 template <ProblemStruct P, ProblemStruct... More>

@@ -32,6 +32,8 @@ std::span<const ProblemField> problem_fields() {
         one.type = FieldType::flag;
       } else if constexpr (std::is_floating_point_v<V>) {
         one.type = FieldType::real;
+      } else if constexpr (std::is_same_v<V, SizeList>) {
+        one.type = FieldType::list;
       }
       ++at;
     });

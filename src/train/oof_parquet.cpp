@@ -79,7 +79,8 @@ void write_oof_parquet(const std::filesystem::path& file, const TrainingResult& 
     };
     switch (field.type) {
       case FieldType::word:
-        add([&](std::size_t r) { return value_text(field, problem(r)[i]); });
+      case FieldType::list:
+        add([&](std::size_t r) { return value_text(problem(r), i); });
         break;
       case FieldType::flag:
         add([&](std::size_t r) { return problem(r)[i] != 0; });

@@ -97,7 +97,7 @@ class Tuning(unittest.TestCase):
                             (("--schema", "ck_gemm_55"), "ck_tile"),
                             (("--layout", "nhwgc"), "--layout nhwgc: no operation to tune has it (gemm: rcr, rrr, crr, ccr)"),
                             (("--layout", "foo"), "(one of: rcr, rrr, crr, ccr, nhwgc,"),
-                            (("--op", "conv_fw"), "did you mean 'conv_fwd'? (one of: gemm, conv_fwd, conv_bwd_data, conv_bwd_weight, all)"),
+                            (("--op", "conv_fw"), "did you mean 'conv_fwd'? (one of: gemm, conv_fwd, conv_bwd_data, conv_bwd_weight, grouped_gemm, all)"),
                             (("--op", "conv_fwd", "--layout", "rcr"), "no operation to tune has it (conv_fwd: nhwgc, ndhwgc)"),
                             (("--op", "conv_fwd", "--layout", "ngchw"), "no operation to tune has it"),
                             (("--op", "gemm,conv_fwd", "--schema", "conv_cpu"), "--schema conv_cpu: it is of"),
@@ -109,7 +109,7 @@ class Tuning(unittest.TestCase):
             self.assertIn(text, done.stderr)
             self.assertLess(time.monotonic() - begin, 10)
             self.assertFalse(self.has("m.sweep"), words)
-        self.assertIn("1 or more for each of 4 operations", self.tune("--op", "all", "--budget", "3", code=2).stderr)
+        self.assertIn("1 or more for each of 5 operations", self.tune("--op", "all", "--budget", "3", code=2).stderr)
         os.mkdir(self.path("m"))
         with open(self.path("m", "shopping.txt"), "w", encoding="utf-8") as file:
             file.write("milk\n")
@@ -318,7 +318,7 @@ class Tuning(unittest.TestCase):
 
     def test_a_tune_without_op_names_the_operations_that_it_leaves_out(self):
         done = self.have_tuned_model()
-        self.assertIn("--op names other operations (gemm, conv_fwd, conv_bwd_data, conv_bwd_weight, all)", done.stderr)
+        self.assertIn("--op names other operations (gemm, conv_fwd, conv_bwd_data, conv_bwd_weight, grouped_gemm, all)", done.stderr)
         self.assertNotIn("--op names", self.tune("--budget", "1", "--op", "gemm", "--replace").stderr)
 
     def test_an_interrupted_tune_goes_on_whatever_the_next_budget(self):

@@ -7,6 +7,7 @@
 #include <kscout/family.h>
 
 #include "backend/cpu/conv_plan.h"
+#include "backend/cpu/grouped_plan.h"
 #include "backend/cpu/plan.h"
 #include "backend/cpu/thread_pool.h"
 #include "core/device_facts.h"
@@ -163,9 +164,44 @@ std::unique_ptr<Launch> prepare_conv(ProblemRef of, const KernelConfig& config) 
   return std::make_unique<ConvLaunch>(cpu::make_conv_plan(conv, c), conv.prepacked);
 }
 
+class GroupedLaunch final : public Launch {
+ public:
+  explicit GroupedLaunch(cpu::GroupedPlan plan) : plan_(std::move(plan)) {}
+
+  std::size_t workspace_bytes() const noexcept override {
+    return sizeof(float) * static_cast<std::size_t>(plan_.workspace_floats);
+  }
+
+  void run(const Buffers& given, void* workspace, Stream) override {
+    const GemmBuffers buffers = GemmBuffers::of(given);
+    check_reach("cpu", {}, buffers.space);
+    float* const floats = static_cast<float*>(workspace);
+    const int parts = plan_.config.threads();
+    for (const cpu::GroupedPlan::Product& product : plan_.products) {
+      const GemmBuffers moved = cpu::operands_of(product, buffers);
+      run_parts(parts, [&](int part) { cpu::run_part(product.plan, moved, floats, part); });
+    }
+    if (plan_.pieces.empty()) return;
+    std::atomic<std::size_t> next{0};
+    run_parts(parts, [&](int part) { cpu::run_pieces(plan_, buffers, floats, part, next); });
+  }
+
+ private:
+  cpu::GroupedPlan plan_;
+};
+
 constexpr Op kGemmOps[] = {Op::gemm};
+constexpr Op kGroupedOps[] = {Op::grouped_gemm};
 constexpr Op kConvOps[] = {Op::conv_fwd, Op::conv_bwd_data, Op::conv_bwd_weight};
-constexpr CpuKernels kKernels[] = {{kGemmOps, prepare_gemm}, {kConvOps, prepare_conv}};
+
+std::unique_ptr<Launch> prepare_grouped(ProblemRef of, const KernelConfig& config) {
+  const NativeGroupedConfig c = NativeGroupedConfig::from(config);
+  return std::make_unique<GroupedLaunch>(
+      cpu::make_grouped_plan(of.as<GroupedGemmProblem>(), c, *cpu::kernel_set(c.isa)));
+}
+
+constexpr CpuKernels kKernels[] = {
+    {kGemmOps, prepare_gemm}, {kConvOps, prepare_conv}, {kGroupedOps, prepare_grouped}};
 
 class CpuBackend final : public Backend {
  public:

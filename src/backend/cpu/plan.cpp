@@ -143,17 +143,21 @@ void run_part(const Plan& plan, const GemmBuffers& buffers, float* workspace, in
       block.ldc = plan.n;
       block.beta = 0;
     }
-    if (block.k == 0) {
-      scale(block.c, block.ldc, block.m, block.n, block.beta);
-    } else if (plan.config.kind == NativeKind::small) {
-      run_small(plan, block);
-    } else if (plan.form == NativeForm::outer) {
-      run_outer(plan, block);
-    } else if (plan.form == NativeForm::dot) {
-      run_dot(plan, block);
-    } else {
-      run_update(plan, block);
-    }
+    run_block(plan, block);
+  }
+}
+
+void run_block(const Plan& plan, const Block& block) noexcept {
+  if (block.k == 0) {
+    scale(block.c, block.ldc, block.m, block.n, block.beta);
+  } else if (plan.config.kind == NativeKind::small) {
+    run_small(plan, block);
+  } else if (plan.form == NativeForm::outer) {
+    run_outer(plan, block);
+  } else if (plan.form == NativeForm::dot) {
+    run_dot(plan, block);
+  } else {
+    run_update(plan, block);
   }
 }
 

@@ -67,6 +67,8 @@ struct Block {
   const float* packed_b;  ///< `prepacked_b`: B of the batch item, all columns
   std::int64_t n0;        ///< first column of the region
 };
+/// Computes a block by the plan's kernels, of any kind; `k` may be 0.
+void run_block(const Plan& plan, const Block& block) noexcept;
 void run_outer(const Plan& plan, const Block& block) noexcept;
 void run_small(const Plan& plan, const Block& block) noexcept;
 void run_dot(const Plan& plan, const Block& block) noexcept;

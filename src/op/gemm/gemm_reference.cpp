@@ -25,21 +25,21 @@ double dot(std::span<const double> a, std::span<const double> b) {
 
 double norm(std::span<const double> a) { return std::sqrt(dot(a, a)); }
 
-std::vector<double> gather(const GemmOperands& operands, DType dtype, const void* data,
+std::vector<double> gather(const GemmData& operands, DType dtype, const void* data,
                            const std::vector<std::int64_t>& indices) {
   std::vector<double> out(indices.size());
-  operands.device().gather(dtype, data, indices, out);
+  operands.device.gather(dtype, data, indices, out);
   return out;
 }
 
-std::vector<double> row_of(const GemmOperands& operands, const MatrixView& view, const void* data,
+std::vector<double> row_of(const GemmData& operands, const MatrixView& view, const void* data,
                            std::int64_t item, std::int64_t row) {
   std::vector<std::int64_t> indices;
   for (std::int64_t c = 0; c < view.columns; ++c) indices.push_back(view.at(item, row, c));
   return gather(operands, view.dtype, data, indices);
 }
 
-std::vector<double> column_of(const GemmOperands& operands, const MatrixView& view, const void* data,
+std::vector<double> column_of(const GemmData& operands, const MatrixView& view, const void* data,
                               std::int64_t item, std::int64_t column) {
   std::vector<std::int64_t> indices;
   for (std::int64_t r = 0; r < view.rows; ++r) indices.push_back(view.at(item, r, column));
@@ -47,7 +47,7 @@ std::vector<double> column_of(const GemmOperands& operands, const MatrixView& vi
 }
 
 /// Reads a batch item, row after row.
-std::vector<double> item_of(const GemmOperands& operands, const MatrixView& view, const void* data,
+std::vector<double> item_of(const GemmData& operands, const MatrixView& view, const void* data,
                             std::int64_t item) {
   std::vector<std::int64_t> indices;
   for (std::int64_t r = 0; r < view.rows; ++r) {
@@ -78,8 +78,8 @@ double activated(Epilogue epilogue, double x) {
 
 }  // namespace
 
-GemmReference::GemmReference(const GemmProblem& problem, const GemmOperands& operands)
-    : device_(operands.device()),
+GemmReference::GemmReference(const GemmProblem& problem, const GemmData& operands)
+    : device_(operands.device),
       problem_(problem),
       sum_round_off_(sum_round_off(problem.dtype_a, problem.dtype_acc, problem.k)),
       store_round_off_(round_off(problem.dtype_c)),
@@ -103,7 +103,7 @@ void GemmReference::add_element(const Place& place, double product, double norms
   places_.push_back(view_c(problem_).at(place.item, place.row, place.column));
 }
 
-void GemmReference::add_all_elements(const GemmOperands& operands) {
+void GemmReference::add_all_elements(const GemmData& operands) {
   const auto rows = static_cast<std::size_t>(problem_.m), columns = static_cast<std::size_t>(problem_.n),
              depth = static_cast<std::size_t>(problem_.k);
   const std::vector<double> bias = bias_of(operands);
@@ -111,10 +111,10 @@ void GemmReference::add_all_elements(const GemmOperands& operands) {
   std::swap(transposed_b.rows, transposed_b.columns);
   transposed_b.row_major = !transposed_b.row_major;
   for (std::int64_t item = 0; item < problem_.batch; ++item) {
-    const auto a = item_of(operands, view_a(problem_), operands.a(), item);
-    const auto b = item_of(operands, transposed_b, operands.b(), item);
+    const auto a = item_of(operands, view_a(problem_), operands.a, item);
+    const auto b = item_of(operands, transposed_b, operands.b, item);
     std::vector<double> read;
-    if (operands.initial_c()) read = item_of(operands, view_c(problem_), operands.initial_c(), item);
+    if (operands.initial_c) read = item_of(operands, view_c(problem_), operands.initial_c, item);
     const auto line = [&](const std::vector<double>& of, std::size_t at) {
       return std::span(of).subspan(at * depth, depth);
     };
@@ -124,14 +124,14 @@ void GemmReference::add_all_elements(const GemmOperands& operands) {
       const double norm_a = norm(line(a, i));
       for (std::size_t j = 0; j < columns; ++j) {
         add_element({item, static_cast<std::int64_t>(i), static_cast<std::int64_t>(j)},
-                    operands.alpha() * dot(line(a, i), line(b, j)), norm_a * norm_b[j],
-                    read.empty() ? 0 : operands.beta() * read[i * columns + j], bias.empty() ? 0 : bias[j]);
+                    operands.alpha * dot(line(a, i), line(b, j)), norm_a * norm_b[j],
+                    read.empty() ? 0 : operands.beta * read[i * columns + j], bias.empty() ? 0 : bias[j]);
       }
     }
   }
 }
 
-void GemmReference::add_sampled_elements(const GemmOperands& operands) {
+void GemmReference::add_sampled_elements(const GemmData& operands) {
   const std::int64_t m = problem_.m, n = problem_.n;
   std::set<Place> places;
   const std::int64_t last = problem_.batch - 1;
@@ -152,37 +152,37 @@ void GemmReference::add_sampled_elements(const GemmOperands& operands) {
   const std::vector<double> bias = bias_of(operands);
   const MatrixView view = view_c(problem_);
   for (const Place& place : places) {
-    const auto a = row_of(operands, view_a(problem_), operands.a(), place.item, place.row);
-    const auto b = column_of(operands, view_b(problem_), operands.b(), place.item, place.column);
+    const auto a = row_of(operands, view_a(problem_), operands.a, place.item, place.row);
+    const auto b = column_of(operands, view_b(problem_), operands.b, place.item, place.column);
     double read = 0;
-    if (operands.initial_c()) {
-      read = operands.beta() * gather(operands, view.dtype, operands.initial_c(),
-                                      {view.at(place.item, place.row, place.column)})[0];
+    if (operands.initial_c) {
+      read = operands.beta * gather(operands, view.dtype, operands.initial_c,
+                                    {view.at(place.item, place.row, place.column)})[0];
     }
-    add_element(place, operands.alpha() * dot(a, b), norm(a) * norm(b), read,
+    add_element(place, operands.alpha * dot(a, b), norm(a) * norm(b), read,
                 bias.empty() ? 0 : bias[static_cast<std::size_t>(place.column)]);
   }
 }
 
-std::vector<double> GemmReference::bias_of(const GemmOperands& operands) const {
-  const void* const bias = operands.operand(3);
+std::vector<double> GemmReference::bias_of(const GemmData& operands) const {
+  const void* const bias = operands.bias;
   if (!bias) return {};
   std::vector<std::int64_t> indices(static_cast<std::size_t>(problem_.n));
   std::iota(indices.begin(), indices.end(), std::int64_t{0});
   return gather(operands, problem_.dtype_c, bias, indices);
 }
 
-void GemmReference::add_row_checks(const GemmOperands& operands) {
+void GemmReference::add_row_checks(const GemmData& operands) {
   x_ = row_weights(problem_.n);
   // The reference itself sums in float64; its own round-off matters only against exact integers.
   const double unit = sum_round_off_ + 0x1p-50;
   const double k = static_cast<double>(problem_.k);
   const auto items = static_cast<std::size_t>(problem_.batch), rows = static_cast<std::size_t>(problem_.m);
-  const Product b = device_.multiply(view_b(problem_), operands.b(), problem_.batch, x_, Squares::scaled);
-  const Product a = device_.multiply(view_a(problem_), operands.a(), problem_.batch, b.value, Squares::plain);
+  const Product b = device_.multiply(view_b(problem_), operands.b, problem_.batch, x_, Squares::scaled);
+  const Product a = device_.multiply(view_a(problem_), operands.a, problem_.batch, b.value, Squares::plain);
   Product read;
-  if (operands.initial_c()) {
-    read = device_.multiply(view_c(problem_), operands.initial_c(), problem_.batch, x_, Squares::scaled);
+  if (operands.initial_c) {
+    read = device_.multiply(view_c(problem_), operands.initial_c, problem_.batch, x_, Squares::scaled);
   }
   const std::vector<double> bias = bias_of(operands);
   const double bias_sum = bias.empty() ? 0 : dot(bias, x_), bias_size = bias.empty() ? 0 : norm(bias);
@@ -197,10 +197,10 @@ void GemmReference::add_row_checks(const GemmOperands& operands) {
       const double norms = std::sqrt(a.squares[i] * weighted);
       // An element of C has the size |a_i| |b_j| / sqrt(k), because the signs of its k products are random.
       double stored = norms * std::min(1.0, 2 / std::sqrt(std::max(k, 1.0))) + bias_size;
-      double value = operands.alpha() * a.value[i] + bias_sum;
+      double value = operands.alpha * a.value[i] + bias_sum;
       if (!read.value.empty()) {
-        value += operands.beta() * read.value[i];
-        stored += operands.beta() * std::sqrt(read.squares[i]);
+        value += operands.beta * read.value[i];
+        stored += operands.beta * std::sqrt(read.squares[i]);
       }
       rows_.push_back({value, kSlack * (unit * norms + store_round_off_ * stored + store_step_ * norm(x_))});
     }

@@ -38,11 +38,33 @@
 
 namespace kscout {
 
+/// Operands of a GEMM in a device's memory.
+struct GemmData {
+  static GemmData of(const GemmOperands& operands) noexcept {
+    return {.device = operands.device(),
+            .a = operands.a(),
+            .b = operands.b(),
+            .initial_c = operands.initial_c(),
+            .bias = operands.operand(3),
+            .alpha = operands.alpha(),
+            .beta = operands.beta()};
+  }
+
+  Instruments& device;
+  const void* a;
+  const void* b;
+  const void* initial_c = nullptr;  ///< C before the run; null unless the problem accumulates
+  const void* bias = nullptr;       ///< null without one
+  double alpha = 1, beta = 0;
+};
+
 class GemmReference final : public Reference {
  public:
   /// Reads A, B, the initial C and the bias, which must live as long as their instruments. Cost: every
   /// product a*b of a small problem, a pass over A and B of a large one.
-  GemmReference(const GemmProblem& problem, const GemmOperands& operands);
+  GemmReference(const GemmProblem& problem, const GemmData& operands);
+  GemmReference(const GemmProblem& problem, const GemmOperands& operands)
+      : GemmReference(problem, GemmData::of(operands)) {}
 
   Verification check(const void* c) const override;
 
@@ -61,11 +83,11 @@ class GemmReference final : public Reference {
 
   /// `read`: beta times the initial C; `norms`: |a_row| |b_column|.
   void add_element(const Place& place, double product, double norms, double read, double bias);
-  void add_all_elements(const GemmOperands& operands);
-  void add_sampled_elements(const GemmOperands& operands);
-  void add_row_checks(const GemmOperands& operands);
+  void add_all_elements(const GemmData& operands);
+  void add_sampled_elements(const GemmData& operands);
+  void add_row_checks(const GemmData& operands);
   /// n numbers, or empty without a bias.
-  std::vector<double> bias_of(const GemmOperands& operands) const;
+  std::vector<double> bias_of(const GemmData& operands) const;
 
   Instruments& device_;
   GemmProblem problem_;

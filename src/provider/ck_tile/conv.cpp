@@ -72,7 +72,7 @@ const ConfigSpace& ck_tile_conv_space(Op op) {
       return ck_tile_conv_bwd_data_space;
     case Op::conv_bwd_weight:
       return ck_tile_conv_bwd_weight_space;
-    case Op::gemm:
+    default:
       break;
   }
   fail(Errc::unsupported, "op '{}' is no convolution", word(op));

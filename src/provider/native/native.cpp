@@ -8,6 +8,7 @@
 #include "core/fail.h"
 #include "provider/name_reader.h"
 #include "provider/native/native_conv.h"
+#include "provider/native/native_grouped.h"
 #include "provider/signature_rules.h"
 #include "provider/typed_config.h"
 
@@ -158,7 +159,8 @@ Traits native_gemm_traits(const Signature& signature, const KernelConfig& config
 /// The kernels of every operation, GEMM first.
 std::span<const NativeKernels> all_native_kernels() {
   static const auto all = [] {
-    std::vector<NativeKernels> kernels{native_gemm_kernels(), native_conv_kernels()};
+    std::vector<NativeKernels> kernels{native_gemm_kernels(), native_conv_kernels(),
+                                       native_grouped_kernels()};
     const auto further = further_native_kernels();
     kernels.insert(kernels.end(), further.begin(), further.end());
     return kernels;

@@ -9,7 +9,7 @@
 namespace kscout {
 
 /// The number of the first op after those of the library.
-inline constexpr Op kBdot{4};
+inline constexpr Op kBdot{5};
 
 /// c[i] = sum over j of a[i][j] * b[i][j], fp32.
 struct BdotProblem {

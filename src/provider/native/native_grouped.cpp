@@ -1,0 +1,186 @@
+#include "provider/native/native_grouped.h"
+
+#include <fmt/format.h>
+
+#include "provider/name_reader.h"
+#include "provider/typed_config.h"
+
+namespace kscout {
+
+namespace {
+
+constexpr std::string_view kGroupedIsaWords[] = {"scalar", "avx2", "avx512"};
+constexpr std::string_view kGroupedKindWords[] = {"tiled", "dot", "skinny_m", "skinny_n", "small"};
+constexpr std::string_view kGroupedPackWords[] = {"none", "pack"};
+constexpr std::string_view kGroupedOrderWords[] = {"m", "n", "k"};
+constexpr std::string_view kScheduleWords[] = {"each", "groups", "pieces"};
+
+constexpr Axis kGroupedAxes[] = {
+    {"isa", "1", "instruction set of the inner loop", kGroupedIsaWords},
+    {"kind", "1", "how the kernel traverses a product", kGroupedKindWords},
+    {"mr", "elements", "rows of the register tile, as for GEMMs"},
+    {"nr", "elements", "columns of the register tile, as for GEMMs"},
+    {"pack_a", "1", "copy A into the order in which the inner loop reads it", kGroupedPackWords},
+    {"pack_b", "1", "copy B into the order in which the inner loop reads it", kGroupedPackWords},
+    {"mc", "elements", "rows of a cache block, rounded up to whole register tiles; 0 = all", {}, true},
+    {"kc", "elements", "depth of a cache block; 0 = all", {}, true},
+    {"nc", "elements", "columns of a cache block, rounded up to whole register tiles; 0 = all", {}, true},
+    {"order", "1", "outermost loop over cache blocks", kGroupedOrderWords, true},
+    {"schedule", "1",
+     "how threads share the groups: each = all threads compute one group after the other, groups = a thread "
+     "computes whole groups, pieces = threads take pieces of all groups from one list",
+     kScheduleWords, true},
+    {"piece_m", "elements", "schedule pieces: rows of a piece of C; 0 = all of a group", {}, true},
+    {"piece_n", "elements", "schedule pieces: columns of a piece of C; 0 = all", {}, true},
+    {"threads_m", "1", "threads; schedule each: those that share the rows of a group", {}, true},
+    {"threads_n", "1", "schedule each: threads that share the columns; else 1", {}, true},
+};
+
+using G = NativeGroupedConfig;
+constexpr std::tuple kGroupedFields{&G::isa,      &G::kind,    &G::mr,      &G::nr,        &G::pack_a,
+                                    &G::pack_b,   &G::mc,      &G::kc,      &G::nc,        &G::order,
+                                    &G::schedule, &G::piece_m, &G::piece_n, &G::threads_m, &G::threads_n};
+static_assert(std::tuple_size_v<decltype(kGroupedFields)> == std::size(kGroupedAxes));
+
+std::string_view grouped_packs_word(bool a, bool b) {
+  return a ? (b ? "packab" : "packa") : (b ? "packb" : "nopack");
+}
+
+std::string print_native_grouped(const Signature& signature, const KernelConfig& config) {
+  const G c = G::from(config);
+  return fmt::format(
+      "native_grouped_gemm_{}_{}__{}_{}_{}x{}_{}_b{}x{}x{}_{}_{}_w{}x{}_t{}x{}", word(signature.dtype_a),
+      word(signature.layout), kGroupedIsaWords[static_cast<std::int32_t>(c.isa)],
+      kGroupedKindWords[static_cast<std::int32_t>(c.kind)], c.mr, c.nr,
+      grouped_packs_word(c.pack_a, c.pack_b), c.mc, c.kc, c.nc,
+      kGroupedOrderWords[static_cast<std::int32_t>(c.order)],
+      kScheduleWords[static_cast<std::int32_t>(c.schedule)], c.piece_m, c.piece_n, c.threads_m, c.threads_n);
+}
+
+NamedConfig parse_native_grouped(std::string_view name) {
+  NameReader in("native", name);
+  NamedConfig result{{.op = Op::grouped_gemm}, KernelConfig(native_grouped_space)};
+  Signature& s = result.signature;
+  KernelConfig& c = result.config;
+  in.literal("native_grouped_gemm_");
+  s.dtype_a = s.dtype_b = s.dtype_c = s.dtype_acc =
+      static_cast<DType>(in.word("dtype", EnumWords<DType>::words));
+  in.literal("_");
+  s.layout = static_cast<Layout>(in.word("layout", kGemmLayoutWords));
+  in.check_signature(native_grouped_space, s);
+  in.literal("__");
+  c.set("isa", in.word("isa", kGroupedIsaWords));
+  in.literal("_");
+  c.set("kind", in.word("kind", kGroupedKindWords));
+  in.literal("_");
+  c.set("mr", in.number("mr"));
+  in.literal("x");
+  c.set("nr", in.number("nr"));
+  in.literal("_");
+  const bool none = in.optional("nopack");
+  if (!none) in.literal("pack");
+  const bool pack_a = !none && in.optional("a");
+  const bool pack_b = !none && in.optional("b");
+  if (!none && !pack_a && !pack_b) in.bad("'a', 'b' or 'ab'");
+  c.set("pack_a", pack_a);
+  c.set("pack_b", pack_b);
+  in.literal("_b");
+  c.set("mc", in.number("mc"));
+  in.literal("x");
+  c.set("kc", in.number("kc"));
+  in.literal("x");
+  c.set("nc", in.number("nc"));
+  in.literal("_");
+  c.set("order", in.word("order", kGroupedOrderWords));
+  in.literal("_");
+  c.set("schedule", in.word("schedule", kScheduleWords));
+  in.literal("_w");
+  c.set("piece_m", in.number("piece_m"));
+  in.literal("x");
+  c.set("piece_n", in.number("piece_n"));
+  in.literal("_t");
+  c.set("threads_m", in.number("threads_m"));
+  in.literal("x");
+  c.set("threads_n", in.number("threads_n"));
+  if (!in.rest.empty()) in.bad("the end");
+  return result;
+}
+
+Traits native_grouped_traits(const Signature& signature, const KernelConfig& config) {
+  const G c = G::from(config);
+  const NativeForm form = native_form(c.kind, signature.layout);
+  const double lanes = native_lanes(c.isa);
+  const auto or_unknown = [](std::int32_t size) { return size > 0 ? size : Traits::unknown; };
+  Traits t;
+  t.tile_m = or_unknown(c.mc);
+  t.tile_n = or_unknown(c.nc);
+  t.tile_k = or_unknown(c.kc);
+  t.inner_m = c.mr;
+  t.inner_n = c.nr;
+  t.inner_k = form == NativeForm::dot ? lanes : 1;
+  t.workers = c.threads();
+  t.workers_m = c.threads_m;
+  t.workers_n = c.threads_n;
+  t.threads_per_worker = 1;
+  t.workers_per_core = 1;
+  t.stages = 1;
+  t.split_k = 1;
+  t.register_elements = c.mr * c.nr * (form == NativeForm::dot ? lanes : 1);
+  t.vector_elements = lanes;
+  t.alignment = 1;
+  t.packs_a = c.pack_a;
+  t.packs_b = c.pack_b;
+  t.kind = static_cast<double>(c.kind);
+  t.order = static_cast<double>(c.order);
+  t.prefetch = 0;
+  t.persistent = c.schedule == GroupedSchedule::pieces;
+  t.cluster = 1;
+  t.swizzle = 1;
+  return t;
+}
+
+}  // namespace
+
+constexpr ConfigSpace native_grouped_space{"native", Op::grouped_gemm, kGroupedAxes};
+
+NativeGroupedConfig NativeGroupedConfig::from(const KernelConfig& config) {
+  return typed_config(config, native_grouped_space, kGroupedFields);
+}
+
+NativeConfig NativeGroupedConfig::product() const noexcept {
+  const bool shared = schedule == GroupedSchedule::each;
+  return {.isa = isa,
+          .kind = kind,
+          .mr = mr,
+          .nr = nr,
+          .pack_a = pack_a,
+          .pack_b = pack_b,
+          .prefetch = 0,
+          .mc = mc,
+          .kc = kc,
+          .nc = nc,
+          .order = order,
+          .split_k = 1,
+          .threads_m = shared ? threads_m : 1,
+          .threads_n = shared ? threads_n : 1};
+}
+
+const NativeKernels& native_grouped_kernels() {
+  static constexpr const ConfigSpace* kSpaces[] = {&native_grouped_space};
+  static constexpr NativeKernels kernels{
+      .prefix = "native_grouped_gemm_",
+      .spaces = kSpaces,
+      .has_register_tiles = true,
+      .needs =
+          [](const KernelConfig& config) {
+            const G c = G::from(config);
+            return NativeNeeds{c.isa, c.threads()};
+          },
+      .print = print_native_grouped,
+      .parse = parse_native_grouped,
+      .traits = native_grouped_traits,
+  };
+  return kernels;
+}
+
+}  // namespace kscout
