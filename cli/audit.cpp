@@ -3,9 +3,11 @@
 
 #include <memory>
 #include <numeric>
+#include <set>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <kscout/backend.h>
 #include <kscout/provider.h>
@@ -98,12 +100,15 @@ void audit_verb(const AuditVerb& options) {
   if (!options.errata.empty()) write_out(options.errata, audit.errata_toml());
   if (!options.reproduce.empty()) write_out(options.reproduce, reproductions(rows));
   table_of(rows, library.device()).print(options.format);
-  if (options.format == Format::text) {
-    fmt::print("\n{} problems, {} without a suggestion; {} suggestions run, {} refused, {} wrong\n",
-               audit.problems(), audit.not_taken(), audit.runs(), audit.refused(), audit.wrong().size());
-    for (const auto& [rule, count] : audit.right_but_refused())
-      fmt::print("right although rule {} refuses them: {}\n", rule, count);
-  }
+  std::set<std::string> libraries;
+  for (const Problem& problem : problems) libraries.insert(audit.library(problem.op()));
+  std::FILE* const out = options.format == Format::text ? stdout : stderr;
+  fmt::print(out,
+             "\n{} on {}: {} problems, {} without a suggestion; {} suggestions run, {} refused, {} wrong\n",
+             fmt::join(libraries, ", "), library.device().name, audit.problems(), audit.not_taken(),
+             audit.runs(), audit.refused(), audit.wrong().size());
+  for (const auto& [rule, count] : audit.right_but_refused())
+    fmt::print(out, "right although rule {} refuses them: {}\n", rule, count);
   if (!audit.wrong().empty()) throw CheckFailed();
 }
 

@@ -27,6 +27,7 @@
 #include "support/paths.h"
 #include "support/random_conv.h"
 #include "support/temporary_folder.h"
+#include "sweep/audit.h"
 
 namespace kscout {
 namespace {
@@ -111,6 +112,28 @@ TEST_F(CudnnTest, WrongResultsAreFoundAndRefusalsSayWhy) {
   EXPECT_NE(backend("cuda").refusal(problem, listed(Op::conv_bwd_data, 1)).find("conv_bwd_data"),
             std::string::npos);
   EXPECT_NE(backend("cuda").refusal(make_gemm(8, 8, 8, DType::bf16), listed(Op::conv_fwd, 1)), "");
+}
+
+TEST_F(CudnnTest, AnAuditNamesTheEngineOfAWrongSuggestion) {
+  setenv("STAND_IN_CUDNN", "wrong", 1);
+  Audit audit(backend("cuda"), {.suggestions = 8});
+  audit.add(conv("conv_fwd:3x8x6x6:8x3x3:bf16:nhwgc:pad=1"),
+            [](const Problem& problem, std::span<const KernelConfig> configs) {
+              ProblemBench bench({.cache = CacheState::cold}, 1, instruments_of(backend("cuda")));
+              bench.open(problem);
+              std::vector<Outcome> outcomes;
+              for (const KernelConfig& config : configs) outcomes.push_back(measured(bench, config));
+              return outcomes;
+            });
+  unsetenv("STAND_IN_CUDNN");
+  ASSERT_EQ(audit.wrong().size(), 1U);
+  const WrongSuggestion& wrong = audit.wrong()[0];
+  EXPECT_EQ(wrong.config["engine"], engine(3).engine);
+  EXPECT_EQ(wrong.status, Status::wrong);
+  EXPECT_TRUE(wrong.verdict.since.empty()) << "no rule knows it";
+  EXPECT_EQ(audit.rows()[0].since, "cuDNN 9.19.0");
+  EXPECT_NE(reproduction(wrong).pytorch.find("conv2d"), std::string::npos);
+  EXPECT_NE(audit.errata_toml().find("c.engine == 4 and"), std::string::npos) << audit.errata_toml();
 }
 
 TEST_F(CudnnTest, TheFirstSuggestionFallsBackAndCanBeDeterministic) {
