@@ -135,8 +135,13 @@ std::optional<std::set<ProblemSizes>> training_sizes(const fs::path& model) {
         file.string(), kTrainingSizesFile, kSizesKey);
   }
   std::vector<std::size_t> lengths;  // numbers of sizes of the operations
-  for (const Operation* const one : operations())
-    lengths.push_back(sizes_of(one->make(one->ops.front())).size());
+  for (const Operation* const one : operations()) {
+    const Problem problem = one->make(one->ops.front());
+    // Operations with lists of sizes are younger than such manifests.
+    if (std::ranges::find(problem.space().fields, FieldType::list, &ProblemField::type) ==
+        problem.space().fields.end())
+      lengths.push_back(sizes_of(problem).size());
+  }
   std::set<ProblemSizes> sizes;
   for (const auto& entry : *found) {
     const bool whole = entry.is_array() &&
