@@ -35,6 +35,13 @@ void sweep_build(CkBuildVerb options) {
   auto kernels = find_ck_kernels({options.build.folder, options.dtype, options.layout});
   if (options.max_configs > 0 && kernels.size() > options.max_configs) kernels.resize(options.max_configs);
   const auto problems = merge_equal(any_problems_of(options.problems, options.dtype, {options.layout}));
+  for (const Problem& problem : problems) {
+    if (problem.op() != Op::gemm)
+      fail(Errc::invalid_argument,
+           "--ck-build: {} is no GEMM, and CK builds such executables for GEMMs only; kscout sweep --compile "
+           "generates, compiles and measures kernels of other operations",
+           print(problem));
+  }
   options.how.out = options.out;
   options.how.verify = options.build.verify;
   options.how.device = device_named(options.build.device);

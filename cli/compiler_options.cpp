@@ -96,4 +96,36 @@ std::filesystem::path compile_here(std::vector<NamedConfig>& kernels, const Comp
   return index;
 }
 
+std::filesystem::path compile_rules_here(FamilyRequest rules, const std::vector<Problem>& problems,
+                                         const CompilerOptions& options,
+                                         const std::filesystem::path& folder) {
+  constexpr std::size_t kShown = 10;
+  if (problems.empty()) fail(Errc::invalid_argument, "no problems to compile kernels for");
+  std::vector<Signature> signatures;
+  for (const Problem& problem : problems) {
+    const Signature signature = signature_of(problem);
+    if (std::ranges::find(signatures, signature) == signatures.end()) signatures.push_back(signature);
+  }
+  for (const Signature& signature : signatures) {
+    if (signature.op != signatures.front().op)
+      fail(Errc::invalid_argument, "kernels of {} and of {}: compile those of one operation at a time",
+           word(signatures.front().op), word(signature.op));
+  }
+  const std::string backend_name(emitter_of(rules.provider).backend);
+  check_rules(rules.provider, signatures.front().op, rules.rules);
+  check_formula(rules.provider, signatures.front().op, "--filter", rules.filter);
+  rules.device = backend(backend_name).device();
+  BuildRequest build = options.request(rules.provider, rules.device, false);
+  build.project = folder;
+  const BuildResult built = compile_rule_set(rules, signatures, "compiled", build);
+  std::size_t failed = 0;
+  for (const BuiltKernel& one : built.kernels) {
+    if (one.ok) continue;
+    if (++failed <= kShown) fmt::print(stderr, "{}: {}\n", one.name, one.message);
+  }
+  fmt::print(stderr, "kscout: compiled: {} of {} kernels: {}\n", built.kernels.size() - failed,
+             built.kernels.size(), built.index.string());
+  return built.index;
+}
+
 }  // namespace kscout::cli

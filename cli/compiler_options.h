@@ -8,7 +8,9 @@
 
 #include <CLI/CLI.hpp>
 
+#include <kscout/any_problem.h>
 #include <kscout/device.h>
+#include <kscout/family.h>
 #include <kscout/provider.h>
 
 #include "generate/build.h"
@@ -33,5 +35,11 @@ struct CompilerOptions {
 /// and completed.
 std::filesystem::path compile_here(std::vector<NamedConfig>& kernels, const CompilerOptions& options,
                                    const std::string& folder);
+
+/// Compiles the kernels of a rule set for these problems and this machine's device of the rules' provider
+/// into a library in `folder`, and returns its index. Lists kernels that do not compile on stderr. Throws the
+/// errors of compile_rule_set, and invalid_argument for problems of several operations.
+std::filesystem::path compile_rules_here(FamilyRequest rules, const std::vector<Problem>& problems,
+                                         const CompilerOptions& options, const std::filesystem::path& folder);
 
 }  // namespace kscout::cli

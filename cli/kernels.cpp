@@ -97,8 +97,17 @@ std::string single_line(std::string_view formula) {
   return line.substr(0, line.find_last_not_of(' ') + 1);
 }
 
-/// Prints the axes that differ for people, and all axes for programs.
-void print_list(const Family& family, Format format) {
+/// states_of_sources() of a request's family.
+std::vector<std::string> states_of(const FamilyRequest& asked, const ConfigTable& configs) {
+  const RuleSource source = find_rules(asked.provider, asked.signature.op, asked.rules);
+  FamilyRequest request = asked;
+  request.rules = source.set;
+  return states_of_sources(*source.file, request, configs);
+}
+
+/// Prints the axes that differ for people, and all axes for programs. `states`: of the configs' sources; may
+/// be empty.
+void print_list(const Family& family, const std::vector<std::string>& states, Format format) {
   const ConfigSpace& space = family.configs.space();
   std::vector<std::size_t> axes = varying_axes(family.configs);
   if (format != Format::text) {
@@ -108,12 +117,14 @@ void print_list(const Family& family, Format format) {
   std::vector<std::string> columns;
   for (const std::size_t axis : axes) columns.emplace_back(space.axes[axis].name);
   columns.insert(format == Format::text ? columns.end() : columns.begin(), "config");
+  if (!states.empty()) columns.emplace_back("source");
   Table table(columns);
   for (std::size_t i = 0; i < family.configs.size(); ++i) {
     const KernelConfig config = family.configs[i];
     std::vector<Cell> cells;
     for (const std::size_t axis : axes) cells.push_back(axis_cell(space.axes[axis], config[axis]));
     cells.insert(format == Format::text ? cells.end() : cells.begin(), text(family.name(i)));
+    if (!states.empty()) cells.push_back(text(states[i]));
     table.add_row(std::move(cells));
   }
   table.print(format);
@@ -208,6 +219,9 @@ void print_why(const KernelsOptions& options) {
       fmt::print("out: {} ({}): {}\n", rule.name, word(rule.kind), rule.because);
       if (!rule.admits.empty()) fmt::print("     admits: {}\n", single_line(rule.admits));
     }
+    ConfigTable one(*named.config.space);
+    one.push_back(named.config);
+    for (const std::string& state : states_of(request, one)) fmt::print("source: {}\n", state);
   } else {
     Table table({"rule", "kind", "because", "admits"});
     for (const Rule& rule : refusing) {
@@ -240,9 +254,11 @@ Json export_of(const Family& family, const FamilyRequest& request, const Enumera
   metadata["count"] = family.configs.size();
   metadata["candidates"] = report.candidates;
   metadata["default_config"] = family.name(family.default_config);
+  const std::vector<std::string> states = states_of(request, family.configs);
   out["kernels"] = Json::array();
   for (std::size_t i = 0; i < family.configs.size(); ++i) {
     Json kernel{{"name", family.name(i)}};
+    if (!states.empty()) kernel["source"] = states[i];
     const KernelConfig config = family.configs[i];
     for (std::size_t axis = 0; axis < space.axes.size(); ++axis) {
       kernel[std::string(space.axes[axis].name)] = axis_json(space.axes[axis], config[axis]);
@@ -283,7 +299,7 @@ void run_kernels(const KernelsOptions& options) {
     const Family family = library_family(options);
     if (options.count)
       return print_count(family, {.refused = {}, .candidates = family.configs.size()}, options.format);
-    return print_list(family, options.format);
+    return print_list(family, {}, options.format);
   }
   if (options.rule_sets) return print_rule_sets(options);
   if (!options.why.empty()) return print_why(options);
@@ -314,7 +330,7 @@ void run_kernels(const KernelsOptions& options) {
   if (options.count) {
     print_count(family, report, options.format);
   } else {
-    print_list(family, options.format);
+    print_list(family, states_of(request, family.configs), options.format);
   }
 }
 

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <optional>
 #include <unordered_set>
+#include <utility>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -14,6 +15,7 @@
 #include "backend/cuda/cuda_backend.h"
 #include "backend/hip/hip_backend.h"
 #include "backend/library/library_backend.h"
+#include "compiler_options.h"
 #include "core/device_facts.h"
 #include "core/fail.h"
 #include "core/json_fields.h"
@@ -47,6 +49,9 @@ struct SweepVerb {
   bool dry_run = false;
   CkBuildFlags ck_build;
   std::string library;
+  bool compile = false;
+  CompilerOptions compiler;
+  std::string kernels;  ///< folder of compiled kernels
   std::string remeasure;
   bool seed_given = false, rounds_given = false;
   Format format = Format::text;
@@ -196,6 +201,20 @@ std::vector<SweepPlan> plans_of(const SweepVerb& options) {
     request.left_out.clear();  // stated once
   }
   return plans;
+}
+
+/// Compiles the kernels that --provider, --rules and --filter name into the library to be measured.
+void compile_library(SweepVerb& options) {
+  if (options.problems.empty() || options.out.empty())
+    fail(Errc::invalid_argument, "--compile: needs --problems SET or FILE, and --out DIR");
+  FamilyRequest rules{.provider = options.plan.provider.empty() ? "ck_tile" : options.plan.provider,
+                      .signature = {},
+                      .device = {},
+                      .rules = options.plan.rules,
+                      .filter = std::exchange(options.plan.filter, {})};
+  const fs::path folder = options.kernels.empty() ? options.out + ".kernels" : options.kernels;
+  const auto problems = any_problems_of(options.problems, options.dtype, options.layouts);
+  options.library = compile_rules_here(std::move(rules), problems, options.compiler, folder).string();
 }
 
 /// One worker per GPU: two on one would disturb each other's times, too.
@@ -460,6 +479,8 @@ void run(SweepVerb& options) {
   if (!options.ck_build.folder.empty()) throw NeedsLab{};
   if (!options.status.empty()) return print_parts(parts_in(options.status), {}, options.format);
   read_shard(options.shard, options.sweep);
+  options.compiler.refuse_unless(options.compile, "--compile");
+  if (options.compile) compile_library(options);
   std::optional<SweepState> before;
   if (!options.remeasure.empty()) {
     before = read_state(options.remeasure);
@@ -574,11 +595,22 @@ void setup_sweep(CLI::App& verb) {
   options->ck_build.add_to(verb);
   verb.add_option("--library", options->library,
                   "measure the kernels of a library, by its index file, instead of a backend's own");
+  auto* const compile =
+      verb.add_flag("--compile", options->compile,
+                    "generate and compile the kernels of --provider (ck_tile, cutlass), --rules and --filter "
+                    "for this machine's GPU, then measure them; kernels that do not compile are listed")
+          ->excludes("--library")
+          ->excludes("--backend");
+  verb.add_option("--kernels", options->kernels, "--compile: folder of the kernels' sources and library")
+      ->default_str("that of --out with .kernels")
+      ->needs(compile);
+  options->compiler.add_to(verb);
   for (const char* const name : {"--problems", "--dtype", "--layout", "--backend", "--provider", "--rules",
                                  "--filter", "--max-configs", "--max-problems", "--max-gflop", "--cache",
-                                 "--warmup", "--repeat", "--contenders", "--library"})
+                                 "--warmup", "--repeat", "--contenders", "--library", "--compile"})
     remeasure->excludes(verb.get_option(name));
-  verb.add_flag("--dry-run", options->dry_run, "print what would be measured and an estimate of the time");
+  verb.add_flag("--dry-run", options->dry_run, "print what would be measured and an estimate of the time")
+      ->excludes(compile);
   verb.add_option("--status", options->status, "print what a sweep's folder holds, and exit");
   verb.add_option("--worker", options->worker)->group("");  // hidden; tests pass their own worker
   add_format_option(verb, options->format);
@@ -594,6 +626,7 @@ void setup_sweep(CLI::App& verb) {
       "  kscout sweep --backend cuda --problems llm --dtype bf16 --cache cold --rules h200.toml --out sweep\n"
       "  kscout sweep --remeasure sweep --seed 5 --out sweep2\n"
       "  kscout sweep --library ck.kscout-library.json --problems convs.csv --cache cold --out sweep\n"
+      "  kscout sweep --compile --ck-root ck --rules tiny --problems convs.csv --cache cold --out sweep\n"
       "  kscout sweep --status sweep\n"
       "\n"
       "exit status: 0 done or out of budget, 1 done but some rows are wrong, crashed or timeout, 2 wrong "

@@ -40,7 +40,7 @@ class Reader : private TomlReader {
     family_.name = file();
     check_keys(root, "key",
                {"provider", "op", "include", "formula", "table", "axes", "rule", "rule_set", "signatures",
-                "releases", "limits"});
+                "releases", "limits", "compiled"});
     check_identity(root, "provider", space_.provider);
     check_identity(root, "op", word(space_.op));
     read_terms(root);
@@ -53,6 +53,7 @@ class Reader : private TomlReader {
     read_rules(root);
     read_releases(root);
     read_limits(root);
+    read_compiled(root);
     if (const auto* node = root.get("signatures")) read_signatures(table_of(*node, "signatures"));
     read_rule_sets_of(root);
     for (const auto& included : included_) within(included.name, [&] { read_rule_sets_of(included.table); });
@@ -190,6 +191,16 @@ class Reader : private TomlReader {
     };
     read("deterministic", family_.deterministic);
     read("workspace_bytes", family_.workspace_bytes);
+  }
+
+  void read_compiled(const toml::table& root) {
+    const toml::node* const node = root.get("compiled");
+    if (node == nullptr) return;
+    const toml::table& table = table_of(*node, "compiled");
+    check_keys(table, "key of compiled", {"against", "where"});
+    family_.compiled_against = required_text(table, "against", "compiled");
+    family_.compiled_where = required_text(table, "where", "compiled");
+    compile(*table.get("where"), {"compiled where", family_.compiled_where}, scope_);
   }
 
   // ---- formulas and rules

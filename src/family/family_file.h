@@ -87,6 +87,9 @@ struct FamilyFile {
   std::string deterministic = {};
   /// Such a formula: bytes of workspace that a config needs at most. Empty: not known.
   std::string workspace_bytes = {};
+  /// The headers with which a compiler accepted generated kernels, and a formula over c., d., s. for their
+  /// kinds. Empty: the provider's kernels are not generated as source.
+  std::string compiled_against = {}, compiled_where = {};
 
   /// Throws invalid_argument naming the nearest rule set.
   const RuleSet& rule_set(std::string_view wanted) const;
@@ -159,6 +162,11 @@ std::vector<SignatureConfigs> sample_rule_set(const FamilyFile& file, const Rule
 /// that the rule set skips; empty when no rule refuses it.
 std::vector<std::string> refusals_of_all_rules(const FamilyFile& file, const FamilyRequest& request,
                                                const ConfigTable& configs);
+
+/// What is known of each config's generated source: "compiled against REVISION" for configs of a kind that a
+/// compiler accepted, "described, not compiled" for all others. Empty when the file states no `[compiled]`.
+std::vector<std::string> states_of_sources(const FamilyFile& file, const FamilyRequest& request,
+                                           const ConfigTable& configs);
 
 /// why_not() on a given file.
 std::vector<Rule> why_not_in(const FamilyFile& file, const FamilyRequest& request,

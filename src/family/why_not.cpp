@@ -1,5 +1,5 @@
 /// \file
-/// Explains why a config is out: the rules that refuse it, and the lists that lack it.
+/// Explains configs: the rules that refuse one, the lists that lack it, and what is known of its source.
 #include <algorithm>
 
 #include "core/fail.h"
@@ -131,6 +131,19 @@ std::vector<std::string> refusals_of_all_rules(const FamilyFile& file, const Fam
     refusals[i] = fmt::format("{}: {}", rule.name, rule.because);
   }
   return refusals;
+}
+
+std::vector<std::string> states_of_sources(const FamilyFile& file, const FamilyRequest& request,
+                                           const ConfigTable& configs) {
+  std::vector<std::string> states;
+  if (file.compiled_against.empty()) return states;
+  BoundProgram program({{"compiled where", file.compiled_where}},
+                       family_scope(*file.space, file.formulas, false), request);
+  for (std::size_t i = 0; i < configs.size(); ++i) {
+    states.push_back(admits(program.evaluate(configs[i])[0]) ? "compiled against " + file.compiled_against
+                                                             : "described, not compiled");
+  }
+  return states;
 }
 
 WhyNot why_not(const FamilyFile& file, const FamilyRequest& request, const KernelConfig& config) {

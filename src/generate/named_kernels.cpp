@@ -101,4 +101,21 @@ fs::path compile_kernels(const CompileRequest& request) {
   return built.index;
 }
 
+BuildResult compile_rule_set(const FamilyRequest& rules, std::span<const Signature> signatures,
+                             const std::string& name, const BuildRequest& build) {
+  GenerateRequest project{.family = rules,
+                          .signatures = {signatures.begin(), signatures.end()},
+                          .out = build.project,
+                          .name = name};
+  project.family.device = named_device(rules.device);
+  const GenerateReport made = generate_project(project);
+  BuildResult built = build_project(build);
+  for (const LeftOut& one : made.left_out) built.kernels.push_back({one.kernel, false, one.because});
+  if (built.index.empty())
+    fail(Errc::unsupported, "no kernel of rule set '{}' compiles; the first: {}: {} (logs are in {})",
+         rules.rules, built.kernels.front().name, built.kernels.front().message,
+         (build.project / "build").string());
+  return built;
+}
+
 }  // namespace kscout

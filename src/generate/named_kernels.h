@@ -1,14 +1,17 @@
 #pragma once
 /// \file
-/// Compiles kernels that are given by name into a kernel library.
+/// Compiles kernels that are given by name, or those of a rule set, into a kernel library.
 ///
 ///     const NamedConfig named = completed(parse_kernel_to_run(name), device);
 ///     const auto index = compile_kernels({.kernels = {named}, .device = device, .build = {.compiler = "hipcc"}});
 ///     registry.add_library(index);
 #include <filesystem>
+#include <span>
+#include <string>
 #include <vector>
 
 #include <kscout/device.h>
+#include <kscout/family.h>
 #include <kscout/provider.h>
 
 #include "generate/build.h"
@@ -33,5 +36,12 @@ struct CompileRequest {
 /// the library. Throws unsupported with the reason when a kernel has no source or does not compile, and the
 /// errors of generate_project and build_project.
 std::filesystem::path compile_kernels(const CompileRequest& request);
+
+/// Generates, compiles and links the kernels of a rule set for these signatures into the library `name`, in
+/// the folder `build.project`. Kernels that have no source or do not compile are in the result, with the
+/// reason, and not in the library. Throws unsupported when none is left, and the errors of generate_project
+/// and build_project.
+BuildResult compile_rule_set(const FamilyRequest& rules, std::span<const Signature> signatures,
+                             const std::string& name, const BuildRequest& build);
 
 }  // namespace kscout

@@ -81,7 +81,10 @@ static int32_t run_crash(const kscout_kernel* self, const kscout_kernel_shape* s
 
 static const behaviour fwd = {forward, 0}, data = {backward_data, 0}, weight = {backward_weight, 0},
                        lie = {forward, 1};
-static const kscout_kernel kernels[] = {{"toy_conv_fwd", workspace_bytes, run, &fwd},
+#if !defined(TOY_CONV_FWD)
+#define TOY_CONV_FWD "toy_conv_fwd"
+#endif
+static const kscout_kernel kernels[] = {{TOY_CONV_FWD, workspace_bytes, run, &fwd},
                                         {"toy_conv_bwd_data", workspace_bytes, run, &data},
                                         {"toy_conv_bwd_weight", workspace_bytes, run, &weight},
                                         {"toy_conv_lie", workspace_bytes, run, &lie},
