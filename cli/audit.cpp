@@ -1,8 +1,8 @@
 // `kscout audit`: runs a library's own suggestions and reports those that compute wrong results.
 #include "sweep/audit.h"
 
+#include <filesystem>
 #include <memory>
-#include <numeric>
 #include <set>
 
 #include <CLI/CLI.hpp>
@@ -13,20 +13,23 @@
 #include <kscout/provider.h>
 
 #include "core/fail.h"
-#include "core/json_fields.h"
+#include "core/names.h"
+#include "op/problem_sets.h"
 #include "options.h"
 #include "outputs.h"
-#include "sweep/isolated_timer.h"
-#include "sweep/sweep.h"
+#include "sweep_with_progress.h"
 #include "table.h"
 #include "verbs.h"
+#include "work_folder.h"
 
 namespace kscout::cli {
 
 namespace {
 
+namespace fs = std::filesystem;
+
 struct AuditVerb {
-  std::string backend = "cuda", errata, reproduce;
+  std::string backend = "cuda", errata, reproduce, out;
   std::vector<std::string> problems;
   DType dtype = DType::bf16;
   std::vector<Layout> layouts;
@@ -35,25 +38,24 @@ struct AuditVerb {
   Format format = Format::text;
 };
 
-/// Runs configs in a worker process: one that does not end, or breaks the device, costs itself only.
-std::vector<Outcome> measure(const AuditVerb& options, Backend& backend, const Problem& problem,
-                             std::span<const KernelConfig> configs) {
-  SweepPlan plan;
-  plan.provider = std::string(configs.front().space->provider);
-  plan.backend = options.backend;
-  plan.op = problem.op();
-  plan.device = backend.device();
-  plan.protocol.contenders = 0;
-  if (plan.device.kind == DeviceKind::gpu) plan.protocol.slack_us = 0;
-  plan.problems = {problem};
-  plan.configs.assign(configs.begin(), configs.end());
-  plan.candidates.resize(1);
-  plan.candidates[0].resize(configs.size());
-  std::iota(plan.candidates[0].begin(), plan.candidates[0].end(), 0U);
-  IsolatedTimer timer(plan, {.worker = default_worker(), .item_limit_s = options.timeout_s});
-  std::vector<Outcome> outcomes;
-  for (std::uint32_t i = 0; i < configs.size(); ++i) outcomes.push_back(timer.coarse(i));
-  return outcomes;
+bool is_audit_entry(const fs::directory_entry& entry) {
+  return find_word(entry.path().filename().string(), EnumWords<Op>::words).has_value();
+}
+
+/// Runs the plans in worker processes: a kernel that does not end, or breaks the device, costs itself only.
+void measure(const AuditVerb& options, const std::vector<SweepPlan>& plans, Audit& audit) {
+  const WorkFolder folder(options.out, "--out", "audit", is_audit_entry);
+  for (const SweepPlan& plan : plans) {
+    const fs::path of_op = folder.path / word(plan.op);
+    fs::create_directories(of_op);
+    const SweepReport report = sweep_with_progress(
+        plan, {.folder = of_op, .worker = default_worker(), .item_limit_s = options.timeout_s}, "audit");
+    if (report.ended == "interrupted") {
+      folder.clear();
+      end_by_signal();
+    }
+    audit.add(read_state(of_op));
+  }
 }
 
 /// Both programs for the example of each row, as a Markdown page.
@@ -87,17 +89,16 @@ Table table_of(const std::vector<AuditRow>& rows, const Device& device) {
 void audit_verb(const AuditVerb& options) {
   if (options.problems.empty())
     fail(Errc::invalid_argument, "--problems is required: on which problems shall the library be audited?");
-  const std::vector<Problem> problems = any_problems_of(options.problems, options.dtype, options.layouts);
+  const std::vector<Problem> problems =
+      merge_equal(any_problems_of(options.problems, options.dtype, options.layouts));
   if (problems.empty()) fail(Errc::invalid_argument, "--problems: there is no problem in it");
   Backend& library = backend(options.backend);
   Audit audit(library, options.how);
-  for (const Problem& problem : problems) {
-    audit.add(problem, [&](const Problem& of, std::span<const KernelConfig> configs) {
-      return measure(options, library, of, configs);
-    });
-  }
+  measure(options, audit.plans(problems), audit);
   const std::vector<AuditRow> rows = audit.rows();
-  if (!options.errata.empty()) write_out(options.errata, audit.errata_toml());
+  if (!options.errata.empty())
+    write_out(options.errata, errata_toml(audit.errata(), library.device().name,
+                                          fmt::format("kscout audit, {} problems", audit.problems())));
   if (!options.reproduce.empty()) write_out(options.reproduce, reproductions(rows));
   table_of(rows, library.device()).print(options.format);
   std::set<std::string> libraries;
@@ -129,8 +130,16 @@ void setup_audit(CLI::App& verb) {
                   "seconds after which a kernel counts as one that never ends")
       ->capture_default_str()
       ->check(CLI::Range(0.1, 3600.0));
-  add_out_option(verb, "--errata", options->errata,
-                 "write rules (TOML) for the wrong suggestions that no rule refuses");
+  verb.add_option("--out", options->out,
+                  "folder that keeps every result at once; the same command continues it")
+      ->default_str("a temporary one");
+  auto* const errata =
+      add_out_option(verb, "--errata", options->errata,
+                     "write rules (TOML) for the wrong suggestions: the condition that they share, with its "
+                     "numbers of wrong and right runs");
+  verb.add_flag("--with-known", options->how.with_known,
+                "--errata: also for what rules of this release refuse already; without it, only for the rest")
+      ->needs(errata);
   add_out_option(verb, "--reproduce", options->reproduce,
                  "write programs (C++, PyTorch) that show one wrong suggestion per rule");
   add_format_option(verb, options->format);

@@ -6,7 +6,6 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <kscout/backend.h>
 #include <kscout/provider.h>
@@ -32,6 +31,7 @@
 #include "sweep/journal.h"
 #include "sweep_with_progress.h"
 #include "verbs.h"
+#include "work_folder.h"
 
 namespace kscout::cli {
 
@@ -142,27 +142,6 @@ void validate_oracle(const ValidateOptions& options) {
 
 // ---- on hardware
 
-/// The folder of a sweep: the user's, which is kept and continued, or a temporary one.
-class WorkFolder {
- public:
-  explicit WorkFolder(const std::string& asked)
-      : path(asked.empty() ? temporary_folder() / fmt::format("kscout-validate-{}", getpid())
-                           : fs::path(asked)),
-        mine_(asked.empty()) {}
-  ~WorkFolder() { clear(); }
-  WorkFolder(const WorkFolder&) = delete;
-  WorkFolder& operator=(const WorkFolder&) = delete;
-  const fs::path path;
-
-  void clear() const {
-    std::error_code ignored;
-    if (mine_) fs::remove_all(path, ignored);
-  }
-
- private:
-  bool mine_;
-};
-
 /// Executes configs: a backend of the machine, or a kernel library.
 class Executor {
  public:
@@ -185,19 +164,10 @@ class Executor {
   Backend* backend_ = nullptr;
 };
 
-/// Throws invalid_argument for a folder that holds anything but a sweep.
-void check_work_folder(const fs::path& folder) {
-  if (!fs::is_directory(folder)) return;
-  if (const fs::path other = foreign_entry(folder, is_sweep_file); !other.empty())
-    fail(Errc::invalid_argument, "--work {}: it holds {}, which no sweep wrote; name another folder",
-         folder.string(), other.filename().string());
-}
-
 MeasurementTable measure(const SweepPlan& plan, const ValidateOptions& options) {
   if (plan.pairs() == 0)
     fail(Errc::unsupported, "no requested kernel applies to any of the {} problems", plan.problems.size());
-  check_work_folder(options.work);
-  const WorkFolder folder(options.work);
+  const WorkFolder folder(options.work, "--work", "validate");
   const SweepReport report = sweep_with_progress(plan,
                                                  {.folder = folder.path,
                                                   .worker = default_worker(),

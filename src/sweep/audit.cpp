@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <unordered_map>
 
 #include <fmt/format.h>
 
@@ -20,42 +21,6 @@ std::string release_text(int version) {
 
 std::string library_name(std::string_view provider) {
   return provider == "cublaslt" ? "cuBLASLt" : provider == "cudnn" ? "cuDNN" : std::string(provider);
-}
-
-/// "c.algorithm == 66 and c.tile_m == 64": all axes of a config but the release, which another condition
-/// names.
-std::string config_condition(const KernelConfig& config) {
-  std::string text;
-  for (std::size_t i = 0; i < config.space->axes.size(); ++i) {
-    const Axis& axis = config.space->axes[i];
-    if (config[i] == KernelConfig::unknown || axis.name == "suggestion") continue;
-    text += fmt::format("{}c.{} == {}", text.empty() ? "" : " and ", axis.name,
-                        axis.words.empty() ? axis_value_text(axis, config[i])
-                                           : fmt::format("'{}'", axis_value_text(axis, config[i])));
-  }
-  return text;
-}
-
-/// The types, layout and sizes of a problem, as a formula.
-std::string problem_condition(const Problem& problem) {
-  const Signature s = signature_of(problem);
-  std::string text = fmt::format(
-      "s.op == '{}' and s.dtype_a == '{}' and s.dtype_b == '{}' and s.dtype_c == '{}' and "
-      "s.layout == '{}'",
-      word(s.op), word(s.dtype_a), word(s.dtype_b), word(s.dtype_c), word(s.layout));
-  const auto fields = problem.space().fields;
-  for (std::size_t i = 0; i < fields.size(); ++i) {
-    if (fields[i].type == FieldType::whole && fields[i].role == FieldRole::identity)
-      text += fmt::format(" and p.{} == {}", fields[i].name, problem[i]);
-  }
-  return text;
-}
-
-std::string toml_text(std::string text) {
-  for (char& c : text) {
-    if (c == '"' || c == '\\' || c == '\n') c = '\'';
-  }
-  return text;
 }
 
 /// Whether PyTorch's own call computes such a problem: 8-bit floats need scales, and its convolutions pad
@@ -139,27 +104,67 @@ Audit::Audit(Backend& backend, const AuditOptions& options) : backend_(backend),
     fail(Errc::invalid_argument, "suggestions=0: an audit runs at least 1 per problem");
 }
 
-void Audit::add(const Problem& problem, const Measure& measure) {
-  ++problems_;
-  const std::vector<KernelConfig> suggested = backend_.suggestions(problem, options_.suggestions);
-  if (suggested.empty()) {
-    ++not_taken_;
-    return;
+std::vector<SweepPlan> Audit::plans(const std::vector<Problem>& problems) {
+  std::map<Op, SweepPlan> by_op;
+  std::map<Op, std::unordered_map<KernelConfig, std::uint32_t>> positions;
+  for (const Problem& problem : problems) {
+    ++problems_;
+    std::vector<KernelConfig> suggested = backend_.suggestions(problem, options_.suggestions);
+    if (suggested.empty()) {
+      ++not_taken_;
+      continue;
+    }
+    SweepPlan& plan = by_op[problem.op()];
+    std::vector<std::uint32_t> candidates;
+    for (const KernelConfig& config : suggested) {
+      const auto [at, is_new] = positions[problem.op()].emplace(config, plan.configs.size());
+      if (is_new) plan.configs.push_back(config);
+      candidates.push_back(at->second);
+    }
+    std::ranges::sort(candidates);
+    candidates.erase(std::unique(candidates.begin(), candidates.end()), candidates.end());
+    plan.problems.push_back(problem);
+    plan.candidates.push_back(std::move(candidates));
+    suggested_[problem.op()].push_back(std::move(suggested));
   }
-  const std::vector<Outcome> outcomes = measure(problem, suggested);
-  for (std::size_t i = 0; i < suggested.size(); ++i) {
-    const Status status = outcomes[i].measured.status;
+  std::vector<SweepPlan> plans;
+  for (auto& [op, plan] : by_op) {
+    plan.provider = std::string(plan.configs.front().space->provider);
+    plan.backend = backend_.name();
+    plan.rules = fmt::format("{} suggestions", options_.suggestions);
+    plan.op = op;
+    plan.device = backend_.device();
+    plan.protocol.contenders = 0;
+    if (plan.device.kind == DeviceKind::gpu) plan.protocol.slack_us = 0;
+    plan.provenance = host_provenance();
+    plan.provenance.merge(backend_.versions());
+    plans.push_back(std::move(plan));
+  }
+  return plans;
+}
+
+void Audit::add(const SweepState& state) {
+  const SweepPlan& plan = state.plan;
+  for (const JournalRow& row : state.rows) {
+    const Problem& problem = plan.problems[row.key.problem];
+    const KernelConfig& config = plan.configs[row.key.config];
+    const Status status = row.measured.status;
     if (status == Status::unsupported || status == Status::left_out) {
       ++refused_;
       continue;
     }
-    ++runs_;
-    Verdict verdict = rule_verdict(problem, suggested[i], backend_.device());
-    if (status == Status::ok || status == Status::pruned_early) {
-      if (!verdict.since.empty()) ++right_[verdict.rule];
-      continue;
-    }
-    wrong_.push_back({problem, suggested[i], i + 1, status, outcomes[i].reason, std::move(verdict)});
+    const bool right = status == Status::ok || status == Status::pruned_early;
+    Verdict verdict = rule_verdict(problem, config, backend_.device());
+    if (right && !verdict.since.empty()) ++right_[verdict.rule];
+    ++run_;
+    if (right || verdict.since.empty() || options_.with_known)
+      audited_.push_back({problem, config, library(plan.op), right});
+    if (right) continue;
+    const auto& suggested = suggested_.at(plan.op)[row.key.problem];
+    const auto place = std::ranges::find(suggested, config) - suggested.begin();
+    wrong_.push_back({problem, config, static_cast<std::size_t>(place) + 1, status,
+                      row.reason < 0 ? "" : state.reasons[static_cast<std::size_t>(row.reason)],
+                      std::move(verdict)});
   }
 }
 
@@ -191,38 +196,7 @@ std::vector<AuditRow> Audit::rows() const {
   return rows;
 }
 
-std::string Audit::errata_toml() const {
-  std::vector<std::pair<std::string, std::vector<const WrongSuggestion*>>> by_config;
-  for (const WrongSuggestion& one : wrong_) {
-    if (!one.verdict.since.empty()) continue;
-    const std::string name = config_name(signature_of(one.problem), one.config);
-    const auto same = std::ranges::find(by_config, name, [](const auto& entry) { return entry.first; });
-    if (same == by_config.end()) {
-      by_config.push_back({name, {&one}});
-    } else {
-      same->second.push_back(&one);
-    }
-  }
-  std::string toml;
-  for (const auto& [name, all] : by_config) {
-    std::string problems;
-    for (const WrongSuggestion* one : all)
-      problems += fmt::format("{}({})", problems.empty() ? "" : " or ", problem_condition(one->problem));
-    const WrongSuggestion& first = *all.front();
-    toml += fmt::format(
-        "[[rule]]\n"
-        "name = \"wrong {}\"\n"
-        "kind = \"applicability\"\n"
-        "suggested = true\n"
-        "since = \"{}\"\n"
-        "admits = \"not ({} and ({}))\"\n"
-        "because = \"{} on {} for {}{} ({})\"\n\n",
-        name, library(first.problem.op()), config_condition(first.config), problems, word(first.status),
-        backend_.device().name, print(first.problem),
-        all.size() > 1 ? fmt::format(" and {} other problems", all.size() - 1) : "", toml_text(first.reason));
-  }
-  return toml;
-}
+std::vector<Erratum> Audit::errata() const { return errata_of(audited_); }
 
 Reproduction reproduction(const WrongSuggestion& wrong) {
   const Signature signature = signature_of(wrong.problem);

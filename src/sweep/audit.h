@@ -1,30 +1,34 @@
 #pragma once
 /// \file
-/// Audits a library: runs its own suggestions on problems and verifies each against float64.
+/// Audits a library: its own suggestions for problems, each run and verified against float64.
 ///
 ///     Audit audit(backend("cuda"), {.suggestions = 8});
-///     for (const Problem& problem : problems) audit.add(problem, measure);
-///     std::puts(audit.errata_toml().c_str());
+///     for (const SweepPlan& plan : audit.plans(problems)) {
+///       run_sweep(plan, {.folder = folder, .worker = default_worker()});
+///       audit.add(read_state(folder));
+///     }
+///     std::puts(errata_toml(audit.errata(), ...).c_str());
 ///
 /// A suggestion is named by its algorithm before it runs, so that the rules do not replace it by another one:
 /// also suggestions that the rules refuse are run. Each wrong one gets the verdict of the rules, and a
 /// reproduction.
 #include <cstddef>
-#include <functional>
 #include <map>
-#include <span>
 #include <string>
 #include <vector>
 
 #include <kscout/backend.h>
 #include <kscout/family.h>
 
-#include "measure/problem_bench.h"
+#include "sweep/errata.h"
+#include "sweep/journal.h"
+#include "sweep/plan.h"
 
 namespace kscout {
 
 struct AuditOptions {
   std::size_t suggestions = 8;  ///< per problem, best first
+  bool with_known = false;      ///< errata() also finds rules for what a rule refuses already
 };
 
 /// A suggestion that computed a wrong result, did not end, or crashed.
@@ -48,18 +52,19 @@ struct AuditRow {
 
 class Audit {
  public:
-  /// Runs some configs of a problem, in processes of their own or not; one outcome per config.
-  using Measure = std::function<std::vector<Outcome>(const Problem&, std::span<const KernelConfig>)>;
-
-  /// Throws unsupported for a backend without a library that suggests kernels.
+  /// Throws invalid_argument for 0 suggestions.
   Audit(Backend& backend, const AuditOptions& options);
 
-  /// Runs the library's suggestions for a problem. A problem that the library does not take is counted.
-  void add(const Problem& problem, const Measure& measure);
+  /// One sweep per operation: the problems, each with the library's suggestions for it. Problems that the
+  /// library does not take are counted and left out. Throws unsupported for a backend without a library that
+  /// suggests kernels.
+  std::vector<SweepPlan> plans(const std::vector<Problem>& problems);
+  /// Adds what a sweep of such a plan measured.
+  void add(const SweepState& state);
 
   std::size_t problems() const noexcept { return problems_; }
   std::size_t not_taken() const noexcept { return not_taken_; }  ///< problems without a suggestion
-  std::size_t runs() const noexcept { return runs_; }
+  std::size_t runs() const noexcept { return run_; }
   /// Suggestions that this library's users may not run, whatever they compute: kind `legal`, or no memory.
   std::size_t refused() const noexcept { return refused_; }
   const std::vector<WrongSuggestion>& wrong() const noexcept { return wrong_; }
@@ -70,14 +75,16 @@ class Audit {
   std::vector<AuditRow> rows() const;
   /// "cuBLASLt 13.1.0": what the suggestions of a problem came from.
   std::string library(Op op) const;
-  /// Rules for the wrong suggestions that no rule refuses, as a family file includes them. Each refuses one
-  /// config for the problems on which it was wrong; a person may widen it. Empty when there are none.
-  std::string errata_toml() const;
+  /// What the wrong suggestions have in common; without AuditOptions::with_known, those that no rule about
+  /// wrong results refuses.
+  std::vector<Erratum> errata() const;
 
  private:
   Backend& backend_;
   AuditOptions options_;
-  std::size_t problems_ = 0, not_taken_ = 0, runs_ = 0, refused_ = 0;
+  std::map<Op, std::vector<std::vector<KernelConfig>>> suggested_;  ///< by problem of a plan, best first
+  std::size_t problems_ = 0, not_taken_ = 0, run_ = 0, refused_ = 0;
+  std::vector<AuditedRun> audited_;  ///< what errata() reads
   std::vector<WrongSuggestion> wrong_;
   std::map<std::string, std::size_t> right_;
 };

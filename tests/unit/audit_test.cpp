@@ -14,6 +14,7 @@
 #include "family/family_file.h"
 #include "family/rules.h"
 #include "support/expect_error.h"
+#include "support/measured_here.h"
 #include "support/paths.h"
 
 namespace kscout {
@@ -25,17 +26,10 @@ class AuditTest : public testing::Test {
  protected:
   static void SetUpTestSuite() { setenv("KSCOUT_CUDA_MODULE", paths::host_gpu, 1); }
 
-  static std::vector<Outcome> measure(const Problem& problem, std::span<const KernelConfig> configs) {
-    ProblemBench bench({.contenders = 0}, 1, instruments_of(backend("cuda")));
-    bench.open(problem);
-    std::vector<Outcome> outcomes;
-    for (const KernelConfig& config : configs)
-      outcomes.push_back(bench.coarse({&backend("cuda"), config}, 1e9));
-    return outcomes;
-  }
-  static Audit audit(const std::vector<GemmProblem>& problems, std::size_t suggestions = 8) {
-    Audit result(backend("cuda"), {.suggestions = suggestions});
-    for (const GemmProblem& problem : problems) result.add(problem, measure);
+  static Audit audit(const std::vector<GemmProblem>& problems, AuditOptions options = {}) {
+    Audit result(backend("cuda"), options);
+    for (const SweepPlan& plan : result.plans({problems.begin(), problems.end()}))
+      result.add(test::measured_here(plan));
     return result;
   }
 };
@@ -64,17 +58,27 @@ TEST_F(AuditTest, FindsWrongSuggestionsByRule) {
 }
 
 TEST_F(AuditTest, RightSuggestionsAreNotReported) {
-  const Audit found = audit({make_gemm(16, 8, 64, DType::bf16), make_gemm(12, 8, 41, DType::bf16)}, 2);
+  const Audit found =
+      audit({make_gemm(16, 8, 64, DType::bf16), make_gemm(12, 8, 41, DType::bf16)}, {.suggestions = 2});
   EXPECT_TRUE(found.wrong().empty());
   EXPECT_EQ(found.runs(), 4U);
   EXPECT_TRUE(found.rows().empty());
-  EXPECT_EQ(found.errata_toml(), "");
+  EXPECT_TRUE(found.errata().empty());
+  EXPECT_EQ(errata_toml(found.errata(), "h200", "audit"), "");
 }
 
 TEST_F(AuditTest, ErrataAreRulesThatRefuseWhatWasWrong) {
   const GemmProblem odd = make_gemm(12, 8, 41, DType::bf16), other = make_gemm(12, 8, 43, DType::bf16);
   const Audit found = audit({odd, other, make_gemm(12, 8, 4616, DType::bf16)});
-  const std::string errata = found.errata_toml();
+  ASSERT_EQ(found.errata().size(), 1U) << "the known erratum is not written again";
+  const Erratum erratum = found.errata().front();
+  EXPECT_EQ(erratum.name, "algorithm 9 of cuBLASLt 13.1.0, gemm");
+  EXPECT_EQ(erratum.in_words, "K is no multiple of 2");
+  EXPECT_EQ(erratum.problem, "gemm:12x8x41:bf16:rcr");
+  EXPECT_EQ(erratum.wrong, 2U);
+  EXPECT_EQ(erratum.right, 0U);
+  EXPECT_EQ(erratum.others, 1U);
+  const std::string errata = errata_toml(found.errata(), "h200", "audit");
   const FamilyFile family = parse_family("provider = \"cublaslt\"\nop = \"gemm\"\n" + errata + R"(
 [axes]
 version = 0
@@ -97,7 +101,7 @@ help = "one"
 suggestion = 1
 )",
                                          "errata.toml", provider("cublaslt").space(Op::gemm));
-  ASSERT_EQ(family.rules.size(), 1U) << "one config; the known erratum is not written again";
+  ASSERT_EQ(family.rules.size(), 1U);
   EXPECT_TRUE(family.rules[0].suggested);
   EXPECT_EQ(family.rules[0].since, "cuBLASLt 13.1.0");
   const KernelConfig config = found.wrong()[0].config;
@@ -106,8 +110,57 @@ suggestion = 1
   };
   EXPECT_TRUE(refuses(odd, config));
   EXPECT_TRUE(refuses(other, config));
-  EXPECT_FALSE(refuses(make_gemm(12, 8, 45, DType::bf16), config)) << "not audited";
+  EXPECT_TRUE(refuses(make_gemm(12, 8, 45, DType::bf16), config)) << "not audited, but odd as well";
+  EXPECT_FALSE(refuses(make_gemm(12, 8, 46, DType::bf16), config));
   EXPECT_FALSE(refuses(odd, backend("cuda").suggestions(odd, 1).front()));
+}
+
+TEST_F(AuditTest, KnownErrataAreFoundAgainOnRequest) {
+  const std::vector<GemmProblem> problems = {make_gemm(12, 8, 41, DType::bf16),
+                                             make_gemm(12, 8, 4616, DType::bf16)};
+  EXPECT_EQ(audit(problems).errata().size(), 1U);
+  EXPECT_EQ(audit(problems, {.with_known = true}).errata().size(), 2U);
+}
+
+/// Runs of engine 50 of cuDNN for some problems; right where the list says so.
+std::vector<AuditedRun> runs_of_engine(const std::vector<std::pair<std::string, bool>>& problems) {
+  std::vector<AuditedRun> runs;
+  for (const auto& [problem, right] : problems)
+    runs.push_back({parse_any_problem(problem),
+                    parse_config_name("cudnn_conv_fwd_bf16_nhwgc_v91400__e50_workspace1").config,
+                    "cuDNN 9.14.0", right});
+  return runs;
+}
+
+TEST(Errata, TakeTheConditionThatTheFewestRightRunsMeet) {
+  // Wrong: a stride and groups. Right: either of them alone.
+  const auto errata = errata_of(runs_of_engine({{"conv_fwd:1x16x9x9:16x3x3:bf16:nhwgc:stride=2:g=2", false},
+                                                {"conv_fwd:2x64x9x9:16x3x3:bf16:nhwgc:stride=2:g=4", false},
+                                                {"conv_fwd:2x64x9x9:16x3x3:bf16:nhwgc:stride=2", true},
+                                                {"conv_fwd:2x64x9x9:16x3x3:bf16:nhwgc:g=4", true}}));
+  ASSERT_EQ(errata.size(), 1U);
+  EXPECT_EQ(errata[0].name, "engine 50 of cuDNN 9.14.0, conv_fwd");
+  EXPECT_EQ(errata[0].in_words, "there are groups and there is a stride");
+  EXPECT_EQ(errata[0].wrong, 2U);
+  EXPECT_EQ(errata[0].right, 0U);
+  EXPECT_EQ(errata[0].others, 2U);
+  EXPECT_EQ(errata[0].problem, "conv_fwd:1x16x9x9:16x3x3:bf16:nhwgc:stride=2:g=2") << "the smallest";
+}
+
+TEST(Errata, CountRightRunsThatNoConditionSpares) {
+  const auto errata = errata_of(runs_of_engine(
+      {{"conv_fwd:1x16x9x9:16x3x3:bf16:nhwgc", false}, {"conv_fwd:1x16x9x10:16x3x3:bf16:nhwgc", true}}));
+  ASSERT_EQ(errata.size(), 1U);
+  EXPECT_EQ(errata[0].condition, "") << "the problems differ in no property of the list";
+  EXPECT_EQ(errata[0].right, 1U);
+  EXPECT_EQ(errata[0].others, 0U);
+  EXPECT_NE(errata_toml(errata, "h200", "audit").find("\"wrong in 1 of 2 runs (h200, audit;"),
+            std::string::npos)
+      << errata_toml(errata, "h200", "audit");
+}
+
+TEST(Errata, RightAlgorithmsHaveNone) {
+  EXPECT_TRUE(errata_of(runs_of_engine({{"conv_fwd:1x16x9x9:16x3x3:bf16:nhwgc", true}})).empty());
 }
 
 TEST_F(AuditTest, ReproductionsAreShortAndNameTheConfig) {
@@ -153,7 +206,7 @@ TEST_F(AuditTest, PyTorchIsNotShownWhatItCannotCall) {
 TEST_F(AuditTest, OtherBackendsHaveNoSuggestions) {
   Audit cpu(backend("cpu"), {});
   expect_error(Errc::unsupported, "backend cpu has no library that suggests kernels",
-               [&] { cpu.add(make_gemm(8, 8, 8), measure); });
+               [&] { cpu.plans({make_gemm(8, 8, 8)}); });
   expect_error(Errc::invalid_argument, "suggestions=0", [] { Audit(backend("cuda"), {.suggestions = 0}); });
 }
 
