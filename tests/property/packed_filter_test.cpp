@@ -204,7 +204,7 @@ TEST(PackedFilter, RefinementTimesConfigsWhenAFilterIsPacked) {
   FilterCase one(parse_conv_problem("conv_fwd:1x16x12x12:32x3x3:pad=1"), 3);
   const TemporaryFolder folder;
   const DispatchPolicy policy{
-      .rules = "tiny", .refine = {.top = 3, .seconds = 0.2}, .db = folder / "decisions.sqlite"};
+      .rules = "tiny", .refine = {.top = 3, .seconds = 60}, .db = folder / "decisions.sqlite"};
   Dispatcher dispatcher(only_cpu(), policy);
   const PackedFilter packed = one.pack(dispatcher);
   EXPECT_EQ(packed.solution().choice.decided_by, ChoiceSource::db);

@@ -241,7 +241,7 @@ struct Prepared {
 TEST_F(LibraryConv, FirstUseTimesTheBestConfigsAndOthersReadIt) {
   const auto kernels = std::vector<std::string>(4, "toy_conv_fwd");
   const Registry toys = registry(index(Op::conv_fwd, kernels));
-  const DispatchPolicy policy{.refine = {.top = 3, .seconds = 0.2}, .db = folder / "decisions.sqlite"};
+  const DispatchPolicy policy{.refine = {.top = 3, .seconds = 60}, .db = folder / "decisions.sqlite"};
   ConvProblem problem = parse_conv_problem("conv_fwd:1x8x7x5:16x3x3:pad=1");
   problem.weight = 3;  // not part of a decision
   Prepared prepared(problem);
@@ -256,7 +256,7 @@ TEST_F(LibraryConv, FirstUseTimesTheBestConfigsAndOthersReadIt) {
   EXPECT_EQ(kept[0].config, Selector::name(problem, refined.choice));
   EXPECT_EQ(kept[0].backend, "toyconv");
   EXPECT_EQ(kept[0].time_us, refined.choice.time_us);
-  EXPECT_GE(kept[0].timed, 2);
+  EXPECT_GE(kept[0].timed, 1);
   EXPECT_LE(prepared.error(dispatcher, problem), 1);
   EXPECT_EQ(dispatcher.get_solution(problem).choice.time_us, refined.choice.time_us) << "timed once";
   const Solution other = Dispatcher(toys, {.db = policy.db}).get_solution(problem);

@@ -108,7 +108,7 @@ TEST(FirstUse, KeepsTheBudgetAndThePredictionWhenItCannotTell) {
 
 TEST_F(Refine, DispatcherTimesOnceAndOthersReadIt) {
   const fs::path file = folder_ / "decisions.sqlite";
-  const DispatchPolicy policy{.rules = "tiny", .refine = {.top = 3, .seconds = 0.2}, .db = file};
+  const DispatchPolicy policy{.rules = "tiny", .refine = {.top = 3, .seconds = 60}, .db = file};
   GemmProblem problem = make_gemm(48, 40, 56);
   problem.accumulate = true;
   GemmOperands operands;
