@@ -7,78 +7,85 @@
 HWY_BEFORE_NAMESPACE();
 namespace kscout::cpu::HWY_NAMESPACE {
 
-template <int Rows, int Vectors, bool Pointers>
-HWY_INLINE void conv_one_tile(const ConvTileArgs& args, std::int64_t first) {
-  const std::int64_t b_step = args.b_step, a_step = args.a_step, depth = args.depth;
-  const Lanes last(args.last);
-  const auto row_of_c = [&](int i) HWY_ATTR {
-    return Pointers ? args.c_rows[i] + args.c_shift : args.c + (first + i) * args.ldc + args.c_shift;
-  };
-
-  V sum[Rows][Vectors];
-  KSCOUT_FULL_UNROLL for (int i = 0; i < Rows; ++i) {
-    KSCOUT_FULL_UNROLL for (int j = 0; j < Vectors; ++j) sum[i][j] = hn::Zero(d);
-  }
-
-  const auto multiply = [&](const float* const* a, const float* HWY_RESTRICT b) HWY_ATTR {
-    const auto element = [&](int i, std::int64_t k) HWY_ATTR {
-      return hn::Set(d, Pointers ? a[Pointers ? i : 0][k] : a[0][i * a_step + k]);
-    };
-    KSCOUT_UNROLL_4 for (std::int64_t k = 0; k < depth; ++k) {
-      if constexpr (Rows < Vectors) {
-        V of_a[Rows];
-        KSCOUT_FULL_UNROLL for (int i = 0; i < Rows; ++i) of_a[i] = element(i, k);
-        KSCOUT_FULL_UNROLL for (int j = 0; j < Vectors; ++j) {
-          const V row = hn::LoadU(d, b + j * kLanes);
-          KSCOUT_FULL_UNROLL for (int i = 0; i < Rows; ++i) sum[i][j] = hn::MulAdd(of_a[i], row, sum[i][j]);
-        }
-      } else {
-        V row[Vectors];
-        KSCOUT_FULL_UNROLL for (int j = 0; j < Vectors; ++j) row[j] = hn::LoadU(d, b + j * kLanes);
-        KSCOUT_FULL_UNROLL for (int i = 0; i < Rows; ++i) {
-          const V of_a = element(i, k);
-          KSCOUT_FULL_UNROLL for (int j = 0; j < Vectors; ++j) sum[i][j] =
-              hn::MulAdd(of_a, row[j], sum[i][j]);
-        }
-      }
-      b += b_step;
-    }
-  };
-  const ConvTaps& taps = args.taps;
-  if constexpr (Pointers) {
-    for (std::int64_t t = 0; t < taps.row_count; ++t) {
-      const float* a[Rows];
-      KSCOUT_FULL_UNROLL for (int i = 0; i < Rows; ++i) a[i] = args.a_rows[t * Rows + i] + args.shift;
-      multiply(a, args.b + taps.rows[t].index * args.b_tap);
-    }
-  } else {
-    for (std::int64_t r = 0; r < taps.row_count; ++r) {
-      const float* a = args.a + first * a_step + taps.rows[r].a + taps.first * taps.step + args.shift;
-      const float* b = args.b + (taps.rows[r].index + taps.first) * args.b_tap;
-      for (std::int64_t t = 0; t < taps.count; ++t, a += taps.step, b += args.b_tap) multiply(&a, b);
-    }
-  }
-
-  const bool partial = args.last != kLanes;
-  KSCOUT_FULL_UNROLL for (int i = 0; i < Rows; ++i) {
-    float* const to = row_of_c(i);
-    KSCOUT_FULL_UNROLL for (int j = 0; j < Vectors; ++j) {
-      V v = sum[i][j];
-      if (j == Vectors - 1 && partial) {
-        if (args.accumulate) v = hn::Add(v, last.load(to + j * kLanes));
-        last.store(v, to + j * kLanes);
-      } else {
-        if (args.accumulate) v = hn::Add(v, hn::LoadU(d, to + j * kLanes));
-        hn::StoreU(v, d, to + j * kLanes);
-      }
-    }
-  }
-}
-
+// A vector store may alias every member of `args`, and the compiler loads members again after it. The loop
+// over tiles uses local variables instead: loads between tiles cost most where a tile sums few products.
 template <int Rows, int Vectors, bool Pointers>
 void conv_tile(const ConvTileArgs& args) {
-  const std::int64_t tiles = Pointers ? 1 : args.tiles;
-  for (std::int64_t i = 0; i < tiles; ++i) conv_one_tile<Rows, Vectors, Pointers>(args, i * Rows);
+  const std::int64_t b_step = args.b_step, b_tap = args.b_tap, a_step = args.a_step, depth = args.depth;
+  const std::int64_t tiles = Pointers ? 1 : args.tiles, ldc = args.ldc, c_shift = args.c_shift;
+  const ConvTaps taps = args.taps;
+  const Lanes last(args.last);
+  const bool partial = args.last != kLanes, accumulate = args.accumulate, plain = !partial && !accumulate;
+  const float* const filter = args.b + (Pointers ? 0 : taps.first * b_tap);
+  const float* first = Pointers ? nullptr : args.a + taps.first * taps.step + args.shift;
+  float* c = Pointers ? nullptr : args.c + c_shift;
+
+  for (std::int64_t tile = 0; tile < tiles; ++tile) {
+    V sum[Rows][Vectors];
+    KSCOUT_FULL_UNROLL for (int i = 0; i < Rows; ++i) {
+      KSCOUT_FULL_UNROLL for (int j = 0; j < Vectors; ++j) sum[i][j] = hn::Zero(d);
+    }
+
+    const auto multiply = [&](const float* const* a, const float* HWY_RESTRICT b) HWY_ATTR {
+      const auto element = [&](int i, std::int64_t k) HWY_ATTR {
+        return hn::Set(d, Pointers ? a[Pointers ? i : 0][k] : a[0][i * a_step + k]);
+      };
+      KSCOUT_UNROLL_4 for (std::int64_t k = 0; k < depth; ++k) {
+        if constexpr (Rows < Vectors) {
+          V of_a[Rows];
+          KSCOUT_FULL_UNROLL for (int i = 0; i < Rows; ++i) of_a[i] = element(i, k);
+          KSCOUT_FULL_UNROLL for (int j = 0; j < Vectors; ++j) {
+            const V row = hn::LoadU(d, b + j * kLanes);
+            KSCOUT_FULL_UNROLL for (int i = 0; i < Rows; ++i) sum[i][j] = hn::MulAdd(of_a[i], row, sum[i][j]);
+          }
+        } else {
+          V row[Vectors];
+          KSCOUT_FULL_UNROLL for (int j = 0; j < Vectors; ++j) row[j] = hn::LoadU(d, b + j * kLanes);
+          KSCOUT_FULL_UNROLL for (int i = 0; i < Rows; ++i) {
+            const V of_a = element(i, k);
+            KSCOUT_FULL_UNROLL for (int j = 0; j < Vectors; ++j) sum[i][j] =
+                hn::MulAdd(of_a, row[j], sum[i][j]);
+          }
+        }
+        b += b_step;
+      }
+    };
+    for (std::int64_t r = 0; r < taps.row_count; ++r) {
+      if constexpr (Pointers) {
+        const float* a[Rows];
+        KSCOUT_FULL_UNROLL for (int i = 0; i < Rows; ++i) a[i] = args.a_rows[r * Rows + i] + args.shift;
+        multiply(a, filter + taps.rows[r].index * b_tap);
+      } else {
+        const float* a = first + taps.rows[r].a;
+        const float* b = filter + taps.rows[r].index * b_tap;
+        for (std::int64_t t = 0; t < taps.count; ++t, a += taps.step, b += b_tap) multiply(&a, b);
+      }
+    }
+
+    const auto row_of_c = [&](int i) HWY_ATTR { return Pointers ? args.c_rows[i] + c_shift : c + i * ldc; };
+    if (plain) {  // one branch per tile, not two per vector
+      KSCOUT_FULL_UNROLL for (int i = 0; i < Rows; ++i) {
+        float* const to = row_of_c(i);
+        KSCOUT_FULL_UNROLL for (int j = 0; j < Vectors; ++j) hn::StoreU(sum[i][j], d, to + j * kLanes);
+      }
+    } else {
+      KSCOUT_FULL_UNROLL for (int i = 0; i < Rows; ++i) {
+        float* const to = row_of_c(i);
+        KSCOUT_FULL_UNROLL for (int j = 0; j < Vectors; ++j) {
+          V v = sum[i][j];
+          if (j == Vectors - 1 && partial) {
+            if (accumulate) v = hn::Add(v, last.load(to + j * kLanes));
+            last.store(v, to + j * kLanes);
+          } else {
+            if (accumulate) v = hn::Add(v, hn::LoadU(d, to + j * kLanes));
+            hn::StoreU(v, d, to + j * kLanes);
+          }
+        }
+      }
+    }
+    first += Pointers ? 0 : Rows * a_step;
+    c += Pointers ? 0 : Rows * ldc;
+  }
 }
 
 template <int Rows, int Vectors, bool Masked>
