@@ -188,6 +188,9 @@ class KSCOUT_API Backend {
   virtual std::map<std::string, std::string> versions() { return {}; }
   /// Why this config cannot run this problem here (a rule, or a missing instruction set); empty when it can.
   virtual std::string refusal(ProblemRef problem, const KernelConfig& config) = 0;
+  /// A lower bound, in microseconds, of the time of a config that predictions are known to underestimate; 0
+  /// for all others. Opens no device.
+  virtual double min_us(ProblemRef /*problem*/, const KernelConfig& /*config*/) { return 0; }
   /// Prepares a config for a problem; the first call opens the device. Throws unsupported with refusal()'s
   /// text or the kernel's own reason, invalid_argument for a bad problem, device_failure.
   virtual std::unique_ptr<Launch> prepare(ProblemRef problem, const KernelConfig& config) = 0;

@@ -26,7 +26,9 @@ namespace kscout {
 
 /// The problem as the kernel receives it. A problem that no config takes directly (sizes, alignment, layout)
 /// runs in another form: operands are copied into zero-filled buffers of larger sizes or another layout, and
-/// C is copied back. For a convolution, signature_of(problem) says which tensor is A, B and C.
+/// C is copied back. On a GPU, so does a GEMM whose rows are no multiples of 16 bytes, where the copies are
+/// predicted to be worth their time. For a convolution, signature_of(problem) says which tensor is A, B and
+/// C.
 struct ExecutionForm {
   Problem problem = {};    ///< what the kernel computes in one call
   std::int64_t calls = 1;  ///< more than 1: one call per batch item
@@ -46,6 +48,7 @@ struct Solution {
   /// lowest analytic cost, of equal ones the widest loads. No space: the model's config itself runs.
   KernelConfig model_config = {};
   std::size_t agreeing = 0;  ///< kernels of the backend that agree with model_config and apply; else 0
+  double copies_us = 0;      ///< predicted time of the copies; 0 without copies, NaN where it is not known
 };
 
 /// The source that answers when there is no model.
@@ -84,6 +87,9 @@ struct DispatchPolicy {
   /// Limits of all runs; a call may add stricter ones. Decisions under limits are kept apart from others,
   /// also in `db`.
   Limits limits = {};
+  /// Max workspace, in bytes, of copies that only make a problem faster; 0: a problem that a kernel takes
+  /// runs without copies. Copies that a problem needs are not limited by it.
+  std::size_t copies_bytes = std::size_t{2} << 30;
 };
 
 /// The stream, workspace and limits of a run.

@@ -395,7 +395,9 @@ typedef struct kscout_policy {
   int64_t calls;          ///< as in kscout_request
   int64_t limits;         ///< KSCOUT_LIMIT_... of all its choices; 0: none
   int64_t max_workspace_bytes;  ///< read with KSCOUT_LIMIT_WORKSPACE
-  int64_t reserved[3];
+  /// Max workspace of copies that only make a problem faster; 0: 2 GiB, -1: no such copies.
+  int64_t copies_bytes;
+  int64_t reserved[2];
 } kscout_policy;
 /// Sets analytic costs, no refinement, refine_seconds 0.05, the rest to NULL or 0.
 KSCOUT_API void kscout_policy_init(kscout_policy* policy);

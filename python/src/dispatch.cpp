@@ -108,13 +108,15 @@ Dispatcher& dispatcher_of(RunnableRegistry& registry) { return registry.dispatch
 
 DispatchPolicy policy_of(std::string_view fallback, std::string rules, std::size_t refine_top,
                          double refine_seconds, const FileArgument& db, int threads,
-                         std::optional<std::int64_t> workspace_limit, bool deterministic) {
+                         std::optional<std::int64_t> workspace_limit, bool deterministic,
+                         std::size_t copies_bytes) {
   return {.fallback = parse<Fallback>(fallback),
           .rules = std::move(rules),
           .refine = {.top = refine_top, .seconds = refine_seconds},
           .db = db.value_or(std::filesystem::path()),
           .threads = threads,
-          .limits = limits_of(workspace_limit, deterministic)};
+          .limits = limits_of(workspace_limit, deterministic),
+          .copies_bytes = copies_bytes};
 }
 
 using Space = std::optional<MemorySpace>;
@@ -431,6 +433,9 @@ void bind_solution(nb::module_& module) {
   solution.def_prop_ro(
       "copy_bytes", [](const Solution& s) { return s.form.copy_bytes; },
       "Bytes that the copies of one run read and write.");
+  solution.def_prop_ro(
+      "copies_us", [](const Solution& s) { return s.copies_us; },
+      "Predicted microseconds of the copies: 0 without copies, nan where it is not known.");
 }
 
 void bind_registry(nb::module_& module) {
@@ -448,23 +453,26 @@ void bind_registry(nb::module_& module) {
       "file that stores decisions found by timing. `threads`: max threads of one kernel on the CPU (0: "
       "KSCOUT_THREADS, else the fewest of OMP_NUM_THREADS, the CPUs that the process may use and its CPU "
       "quota). `workspace_limit` and `deterministic` limit every run as they do Selector.select; a "
-      "dispatcher prepares configs until one keeps the limits. Making a registry opens no device.");
+      "dispatcher prepares configs until one keeps the limits. `copies_bytes`: max workspace of copies that "
+      "only make a problem faster (rows that are no multiples of 16 bytes, on a GPU); 0: none. Making a "
+      "registry opens no device.");
   registry.def(
       "__init__",
       [](RunnableRegistry* self, const std::vector<std::filesystem::path>& libraries,
          std::string_view fallback, std::string rules, std::size_t refine_top, double refine_seconds,
-         const FileArgument& db, int threads, std::optional<std::int64_t> workspace_limit,
-         bool deterministic) {
+         const FileArgument& db, int threads, std::optional<std::int64_t> workspace_limit, bool deterministic,
+         std::size_t copies_bytes) {
         Registry here = Registry::here();
         for (const auto& index : libraries) here.add_library(index);
         new (self) RunnableRegistry(
             std::move(here), policy_of(fallback, std::move(rules), refine_top, refine_seconds, db, threads,
-                                       workspace_limit, deterministic));
+                                       workspace_limit, deterministic, copies_bytes));
       },
       nb::kw_only(), nb::arg("libraries") = std::vector<std::filesystem::path>(),
       nb::arg("fallback") = "analytic", nb::arg("rules") = "default", nb::arg("refine_top") = 0,
       nb::arg("refine_seconds") = Refinement{}.seconds, nb::arg("db") = nb::none(), nb::arg("threads") = 0,
-      nb::arg("workspace_limit") = nb::none(), nb::arg("deterministic") = false);
+      nb::arg("workspace_limit") = nb::none(), nb::arg("deterministic") = false,
+      nb::arg("copies_bytes") = DispatchPolicy{}.copies_bytes);
   registry.def_prop_ro(
       "backends",
       [](const RunnableRegistry& r) {
@@ -506,15 +514,17 @@ void bind_dispatcher(nb::module_& module) {
       "__init__",
       [](Dispatcher* self, const Selector& selector, std::string_view name, std::string_view fallback,
          std::string rules, std::size_t refine_top, double refine_seconds, const FileArgument& db,
-         int threads, std::optional<std::int64_t> workspace_limit, bool deterministic) {
+         int threads, std::optional<std::int64_t> workspace_limit, bool deterministic,
+         std::size_t copies_bytes) {
         new (self) Dispatcher(selector, backend(name),
                               policy_of(fallback, std::move(rules), refine_top, refine_seconds, db, threads,
-                                        workspace_limit, deterministic));
+                                        workspace_limit, deterministic, copies_bytes));
       },
       nb::arg("selector"), nb::kw_only(), nb::arg("backend") = "cpu", nb::arg("fallback") = "analytic",
       nb::arg("rules") = "default", nb::arg("refine_top") = 0,
       nb::arg("refine_seconds") = Refinement{}.seconds, nb::arg("db") = nb::none(), nb::arg("threads") = 0,
-      nb::arg("workspace_limit") = nb::none(), nb::arg("deterministic") = false);
+      nb::arg("workspace_limit") = nb::none(), nb::arg("deterministic") = false,
+      nb::arg("copies_bytes") = DispatchPolicy{}.copies_bytes);
   bind_running(dispatcher);
 }
 

@@ -277,6 +277,7 @@ def test_a_solution_tells_what_run_will_do(registry):
     assert registry.backends[0] == "cpu"
     solution = registry.get_solution("gemm:40x48x32")
     assert solution.backend == "cpu" and solution.choice.name and not solution.padded
+    assert solution.copies_us == 0
     assert solution.problem == Gemm(40, 48, 32) and solution.calls == 1
     assert registry.workspace_bytes("gemm:40x48x32") >= 0
     assert len(registry.kernels("gemm:40x48x32", rules="tiny")[0]) > 1

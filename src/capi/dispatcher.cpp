@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <optional>
 
 #include <fmt/format.h>
@@ -5,6 +6,7 @@
 #include <kscout/error.h>
 
 #include "capi/capi.h"
+#include "core/fail.h"
 
 using namespace kscout;
 using namespace kscout::capi;
@@ -82,13 +84,20 @@ DispatchPolicy policy_of(const kscout_policy* given) {
   kscout_policy_init(&from);
   if (given) from = *given;
   refuse_reserved(from.reserved, 0, "policy", "kscout_policy_init");
+  if (from.copies_bytes < -1)
+    fail(Errc::invalid_argument, "copies_bytes={}: must be a number of bytes, 0 (2 GiB) or -1 (no copies)",
+         from.copies_bytes);
+  const auto copies_bytes = from.copies_bytes == 0
+                                ? DispatchPolicy{}.copies_bytes
+                                : static_cast<std::size_t>(std::max<std::int64_t>(from.copies_bytes, 0));
   return {.fallback = enumerator<Fallback>(from.fallback),
           .rules = text_or(from.rules, "default"),
           .refine = {.top = from.refine_top, .seconds = from.refine_seconds},
           .db = text_or(from.db, ""),
           .threads = from.threads,
           .calls = from.calls,
-          .limits = limits_of(from.limits, from.max_workspace_bytes)};
+          .limits = limits_of(from.limits, from.max_workspace_bytes),
+          .copies_bytes = copies_bytes};
 }
 
 Dispatcher& dispatcher_of(kscout_dispatcher* handle) { return required(handle, "dispatcher").dispatcher; }

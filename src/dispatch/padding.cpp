@@ -41,6 +41,24 @@ std::vector<ExecutionForm> padded_forms(ProblemRef problem, MemoryKind memory) {
   return forms;
 }
 
+std::vector<ExecutionForm> aligned_forms(ProblemRef problem) {
+  std::vector<ExecutionForm> forms;
+  if (!whole_bytes(signature_of(problem))) return forms;
+  operation(problem.kind()).for_each_aligned_form(problem, [&](const ExecutionForm& form) {
+    if (is_valid(form.problem)) forms.push_back(form);
+  });
+  return forms;
+}
+
+double predicted_copies_us(const ExecutionForm& form, const Device& device) {
+  // Measured on an H100 (docs/bench/gemm_odd.md).
+  constexpr double kShareOfBandwidth = 0.85, kLaunchUs = 4;
+  if (!form.padded()) return 0;
+  const int copies = form.copies_a + form.copies_b + form.copies_c;
+  return form.copy_bytes / (kShareOfBandwidth * device.memory_gb_s * 1e3) +
+         kLaunchUs * copies * static_cast<double>(form.calls);
+}
+
 PaddedLaunch::PaddedLaunch(ProblemRef problem, const ExecutionForm& form, std::unique_ptr<Launch> inner,
                            Memory& memory)
     : operands_(operation(problem.kind()).copied_operands(problem, form)),

@@ -24,6 +24,14 @@ ExecutionForm direct_form(ProblemRef problem);
 /// copied). Empty for element types of less than a byte, because their lines may begin inside a byte.
 std::vector<ExecutionForm> padded_forms(ProblemRef problem, MemoryKind memory = MemoryKind::host);
 
+/// Forms with aligned lines, which may be faster than the problem itself although kernels take it. Empty for
+/// element types of less than a byte, and where all lines are aligned.
+std::vector<ExecutionForm> aligned_forms(ProblemRef problem);
+
+/// Predicted microseconds that the copies of a form take on a GPU: 0 without copies, NaN where the device's
+/// memory bandwidth is not known.
+double predicted_copies_us(const ExecutionForm& form, const Device& device);
+
 /// Bytes of workspace for the copies of a form.
 std::size_t copies_bytes(ProblemRef problem, const ExecutionForm& form);
 

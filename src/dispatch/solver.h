@@ -92,6 +92,11 @@ class Solver {
                  std::span<const Refused> refused);
   /// Throws invalid_argument when no backend reaches the memory.
   void check_reachable(const MemorySpace& space) const;
+  /// Replaces a prediction for the problem itself by that for a form with aligned lines, where the latter and
+  /// its copies are predicted to take clearly less time. Only in a GPU's memory.
+  void prefer_aligned(ProblemRef problem, const MemorySpace& space, const Limits& limits,
+                      std::span<const Refused> refused, std::optional<BackendChoice>& best,
+                      ExecutionForm& form);
   /// The best choice over all backends that reach the memory; with `applicable_only`, over backends with a
   /// config whose applicability rules admit the problem. Nothing when no config takes the problem; `why` then
   /// receives the reason, unless it has one already.

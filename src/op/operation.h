@@ -167,6 +167,10 @@ class Operation : public OperationFacts {
   /// form may be invalid.
   virtual void for_each_form(ProblemRef /*problem*/, MemoryKind /*memory*/,
                              const std::function<void(const ExecutionForm&)>& /*add*/) const {}
+  /// Calls add(form) for forms that may be faster than the problem itself, although kernels take it: lines
+  /// that begin at multiples of 16 bytes. None where they do so already.
+  virtual void for_each_aligned_form(ProblemRef /*problem*/,
+                                     const std::function<void(const ExecutionForm&)>& /*add*/) const {}
   /// The copies that a form makes: of A, B, C and further operands. None by default.
   virtual CopiedOperands copied_operands(ProblemRef problem, const ExecutionForm& form) const;
 

@@ -161,6 +161,9 @@ static void test_limits(void) {
   kscout_policy_init(&policy);
   policy.limits = KSCOUT_LIMIT_WORKSPACE | KSCOUT_LIMIT_DETERMINISTIC;
   policy.max_workspace_bytes = 1 << 20;
+  policy.copies_bytes = -2;
+  CHECK_FAILS(kscout_dispatcher_make(NULL, &policy, &dispatcher), KSCOUT_INVALID_ARGUMENT, "copies_bytes=-2");
+  policy.copies_bytes = -1;
   CHECK(kscout_dispatcher_make(NULL, &policy, &dispatcher) == KSCOUT_OK);
   kscout_gemm_init(&problem, 16, 16, 16, KSCOUT_DTYPE_FP32, KSCOUT_LAYOUT_RCR);
   CHECK(kscout_workspace_bytes(dispatcher, &problem, &bytes) == KSCOUT_OK && bytes <= 1 << 20);

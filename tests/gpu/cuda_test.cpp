@@ -2,6 +2,7 @@
 #include <cmath>
 #include <fstream>
 #include <limits>
+#include <random>
 
 #include <gtest/gtest.h>
 
@@ -108,33 +109,50 @@ TEST_F(Cuda, ProductsWithVectorsAgreeWithTheCpus) {
   }
 }
 
-TEST_F(Cuda, CopiesFillUpWithZeros) {
+/// A copy between lines of any length and offset, and the bytes that its operands span.
+struct RandomCopy {
+  explicit RandomCopy(std::mt19937& random) {
+    const auto draw = [&](int low, int high) {
+      return std::uniform_int_distribution<std::int64_t>(low, high)(random);
+    };
+    how.lines = draw(1, 20), how.line_bytes = draw(1, draw(0, 3) == 0 ? 4000 : 70);
+    how.to_lines = how.lines + draw(0, 3), how.to_line_bytes = how.line_bytes + draw(0, 40);
+    how.from_pitch = how.line_bytes + draw(0, 30), how.to_pitch = how.to_line_bytes + draw(0, 30);
+    how.items = draw(1, 3);
+    how.from_item = how.from_pitch * how.lines + draw(0, 9),
+    how.to_item = how.to_pitch * how.to_lines + draw(0, 9);
+    from_at = static_cast<std::size_t>(draw(0, 20)), to_at = static_cast<std::size_t>(draw(0, 20));
+    from_bytes = from_at + static_cast<std::size_t>(how.items * how.from_item);
+    to_bytes = to_at + static_cast<std::size_t>(how.items * how.to_item) + 20;
+  }
+  MatrixCopy between(void* from, void* to) const {
+    MatrixCopy copy = how;
+    copy.from = static_cast<std::byte*>(from) + from_at;
+    copy.to = static_cast<std::byte*>(to) + to_at;
+    return copy;
+  }
+  MatrixCopy how;
+  std::size_t from_at, to_at, from_bytes, to_bytes;
+};
+
+TEST_F(Cuda, CopiesFillUpWithZerosAndTouchNothingElse) {
   Memory& memory = gpu().memory();
-  std::vector<std::uint8_t> from(100), expected(200, 0xEE), got(200, 0xEE);
-  for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<std::uint8_t>(i + 1);
-  const auto copy = [](const void* source, void* to) {
-    return MatrixCopy{.from = source,
-                      .to = to,
-                      .lines = 3,
-                      .line_bytes = 7,
-                      .to_lines = 5,
-                      .to_line_bytes = 10,
-                      .from_pitch = 12,
-                      .to_pitch = 16,
-                      .items = 2,
-                      .from_item = 40,
-                      .to_item = 90};
-  };
-  host_memory().copy(copy(from.data(), expected.data()), {});
-  void* const a = memory.allocate(from.size());
-  void* const b = memory.allocate(got.size());
-  memory.write(a, from.data(), from.size(), {});
-  memory.set(b, std::byte{0xEE}, got.size(), {});
-  memory.copy(copy(a, b), {});
-  memory.read(got.data(), b, got.size(), {});
-  EXPECT_EQ(got, expected);
-  memory.release(a);
-  memory.release(b);
+  std::mt19937 random(7);
+  for (int i = 0; i < 300; ++i) {
+    const RandomCopy one(random);
+    std::vector<std::uint8_t> from(one.from_bytes), expected(one.to_bytes, 0xEE), got(one.to_bytes, 0xEE);
+    for (std::uint8_t& byte : from) byte = static_cast<std::uint8_t>(random());
+    host_memory().copy(one.between(from.data(), expected.data()), {});
+    void* const a = memory.allocate(from.size());
+    void* const b = memory.allocate(got.size());
+    memory.write(a, from.data(), from.size(), {});
+    memory.set(b, std::byte{0xEE}, got.size(), {});
+    memory.copy(one.between(a, b), {});
+    memory.read(got.data(), b, got.size(), {});
+    EXPECT_EQ(got, expected) << "copy " << i;
+    memory.release(a);
+    memory.release(b);
+  }
 }
 
 TEST_F(Cuda, SuggestionsComputeWhatWasAsked) {

@@ -99,6 +99,24 @@ class BiasLaunch final : public Launch {
   GemmProblem p_;
 };
 
+/// Computes a product with a bias in one form, and compares it with float64.
+void run_in_form(const GemmProblem& p, const ExecutionForm& form, Rng& rng) {
+  const Guarded bias(static_cast<std::size_t>(p.n), Guarded::Edge::behind);
+  std::generate_n(bias.data(), p.n, [&] { return static_cast<float>(pick(rng, -8, 8)) / 4; });
+  const Operands x(p, rng, Guarded::Edge::behind);
+  const GemmBuffers buffers{.a = x.a.data(),
+                            .b = x.b.data(),
+                            .c = x.c.data(),
+                            .alpha = 0.5,
+                            .beta = p.accumulate ? -1.5 : 0.0,
+                            .bias = bias.data()};
+  const auto launch =
+      padded_launch(p, form, std::make_unique<BiasLaunch>(form.problem.gemm()), host_memory());
+  const Guarded workspace((launch->workspace_bytes() + 63) / 64 * 16);
+  launch->run(buffers, workspace.data());
+  expect_product(p, buffers, x);
+}
+
 TEST(Padding, ABiasIsPaddedWithItsColumns) {
   constexpr double kMaxFlop = 1e5;
   int with_more_columns = 0;
@@ -108,29 +126,36 @@ TEST(Padding, ABiasIsPaddedWithItsColumns) {
     p.m = std::min<std::int64_t>(p.m, 9);
     p.lda = p.ldb = p.ldc = 0;
     p.epilogue = Epilogue::bias;
-    const Guarded bias(static_cast<std::size_t>(p.n), Guarded::Edge::behind);
-    std::generate_n(bias.data(), p.n, [&] { return static_cast<float>(pick(rng, -8, 8)) / 4; });
     int tried = 0;
     for (const ExecutionForm& form : padded_forms(p)) {
       if (flop_count(form.problem) > kMaxFlop || ++tried > 12) break;
       SCOPED_TRACE("seed " + std::to_string(seed) + ", " + print(p) + " as " + print(form.problem));
-      const Operands x(p, rng, Guarded::Edge::behind);
-      const GemmBuffers buffers{.a = x.a.data(),
-                                .b = x.b.data(),
-                                .c = x.c.data(),
-                                .alpha = 0.5,
-                                .beta = p.accumulate ? -1.5 : 0.0,
-                                .bias = bias.data()};
-      const auto launch =
-          padded_launch(p, form, std::make_unique<BiasLaunch>(form.problem.gemm()), host_memory());
-      const Guarded workspace((launch->workspace_bytes() + 63) / 64 * 16);
-      launch->run(buffers, workspace.data());
-      expect_product(p, buffers, x);
+      run_in_form(p, form, rng);
       if (testing::Test::HasFatalFailure()) return;
       with_more_columns += form.problem.gemm().n != p.n;
     }
   }
   EXPECT_GT(with_more_columns, 100);
+}
+
+TEST(Padding, AlignedFormsMatchFloat64AndAreAligned) {
+  int forms = 0;
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    Rng rng(seed);
+    GemmProblem p = random_problem(rng);
+    p.m = std::min<std::int64_t>(p.m, 9);
+    p.epilogue = Epilogue::bias;
+    for (const ExecutionForm& form : aligned_forms(p)) {
+      SCOPED_TRACE("seed " + std::to_string(seed) + ", " + print(p) + " as " + print(form.problem));
+      const GemmProblem q = form.problem.gemm();
+      for (const MatrixView& view : {view_a(q), view_b(q), view_c(q)})
+        EXPECT_TRUE(view.lines() <= 1 || view.leading % 4 == 0);
+      run_in_form(p, form, rng);
+      if (testing::Test::HasFatalFailure()) return;
+      ++forms;
+    }
+  }
+  EXPECT_GT(forms, 200);
 }
 
 TEST(Padding, CopiesNoMoreThanItMust) {

@@ -80,6 +80,18 @@ TEST_F(CudaBackendTest, AKnownGpuHasItsPresetsFactsAndTheDriversWhereThoseAreOpe
   EXPECT_TRUE(std::isnan(cuda::describe(part).memory_gb_s));
 }
 
+TEST_F(CudaBackendTest, KernelsForUnalignedLinesHaveALowerBound) {
+  Backend& gpu = backend("cuda");
+  const auto bound = [&](std::int64_t n, const KernelConfig& config, DType dtype = DType::bf16) {
+    return gpu.min_us(make_gemm(2048, n, 768, dtype), config);
+  };
+  EXPECT_NEAR(bound(50265, suggestion(1)), 1440, 10) << "110 TFLOPS at most where it stores odd rows";
+  EXPECT_NEAR(bound(50266, suggestion(1)), 576, 10);
+  EXPECT_EQ(bound(50272, suggestion(1)), 0);
+  EXPECT_EQ(bound(50265, suggestion(1), DType::fp32), 0);
+  EXPECT_EQ(bound(50265, parse_config_name(kCompiled).config), 0);
+}
+
 TEST_F(CudaBackendTest, MeasuresVerifiesAndTimesInTheDevicesMemory) {
   for (const CacheState cache : {CacheState::cold, CacheState::warm}) {
     Backend& gpu = backend("cuda");

@@ -159,6 +159,21 @@ TEST(TrainingProblems, HasThreePassesOfALayerInTheirLayouts) {
     EXPECT_EQ(problem.layout, Layout::rcr);
 }
 
+TEST(OddSizes, HasThreePassesOfLayersWhoseRowsAreNotAligned) {
+  const auto problems = make_problem_set({.set = "odd_sizes", .dtype = DType::bf16});
+  EXPECT_GT(problems.size(), 500u);
+  const auto has = [&](std::int64_t m, std::int64_t n, std::int64_t k, Layout layout) {
+    return std::ranges::find(problems, make_gemm(m, n, k, DType::bf16, layout)) != problems.end();
+  };
+  EXPECT_TRUE(has(8192, 50257, 768, Layout::rcr) && has(8192, 768, 50257, Layout::rrr) &&
+              has(50257, 768, 8192, Layout::crr));
+  for (const GemmProblem& problem : problems) {
+    EXPECT_TRUE(problem.m % 8 != 0 || problem.n % 8 != 0 || problem.k % 8 != 0) << print(problem);
+    EXPECT_LE(flop_count(problem), 4e12);
+    EXPECT_LE(min_bytes(problem), 8e9);
+  }
+}
+
 TEST(TallSkinnySet, HasOneLongSize) {
   const auto problems =
       make_problem_set({.set = "tall_skinny", .dtype = DType::bf16, .count = 300, .seed = 7});

@@ -141,6 +141,22 @@ class CudaLaunch final : public Launch {
   std::unique_ptr<Matmul, DestroyMatmul> matmul_;  ///< null: C is empty
 };
 
+/// What cuBLASLt's kernels for 16-bit types reach at most, in floating-point operations per cycle and
+/// multiprocessor, where lines do not begin at multiples of 16 bytes; 0 where all do. A model that was
+/// trained with CUTLASS's kernels for such lines promises more. Measured on an H100
+/// (docs/bench/gemm_odd.md).
+double unaligned_flop_per_cycle(const GemmProblem& problem) {
+  constexpr double kStoresAtTwoBytes = 420, kLoadsAtTwoBytes = 700, kAtFourBytes = 1050;
+  const auto alignment = [](const MatrixView& view) {
+    return view.lines() <= 1 || view.leading % 8 == 0 ? 16 : view.leading % 2 == 0 ? 4 : 2;
+  };
+  const int loads = std::min(alignment(view_a(problem)), alignment(view_b(problem)));
+  const int stores = alignment(view_c(problem));
+  if (stores == 2) return kStoresAtTwoBytes;
+  if (loads == 2) return kLoadsAtTwoBytes;
+  return std::min(loads, stores) == 4 ? kAtFourBytes : 0;
+}
+
 class CudaBackend final : public MeasuredBackend {
  public:
   std::string_view name() const noexcept override { return "cuda"; }
@@ -210,6 +226,14 @@ class CudaBackend final : public MeasuredBackend {
       return fmt::format("the problem asks for no split of K, the config has split_k={}", c.split_k);
     if (problem.k == 0) return "k = 0: cuBLASLt takes products only";
     return {};
+  }
+
+  double min_us(ProblemRef of, const KernelConfig& asked) override {
+    if (!of.is<GemmProblem>()) return 0;
+    const auto problem = of.as<GemmProblem>();
+    if (bytes_per_element(problem.dtype_a) != 2 || is_compiled(nvidia_member_config(asked))) return 0;
+    const double rate = unaligned_flop_per_cycle(problem) * device().cores * device().max_clock_mhz;
+    return rate > 0 ? flop_count(problem) / rate : 0;
   }
 
   std::unique_ptr<Launch> prepare(ProblemRef of, const KernelConfig& asked) override {

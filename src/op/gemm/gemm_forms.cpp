@@ -81,4 +81,45 @@ void for_each_form(const GemmProblem& problem, const std::function<void(const Ex
   }
 }
 
+namespace {
+
+/// Whether the lines of an operand begin at other addresses than multiples of 16 bytes.
+bool is_unaligned(const MatrixView& view) noexcept {
+  return view.lines() > 1 && view.leading * bytes_of(view.dtype) % 16 != 0;
+}
+
+}  // namespace
+
+void for_each_aligned_form(const GemmProblem& problem, const std::function<void(const ExecutionForm&)>& add) {
+  // Lines at multiples of 128 bytes are what models know best, and of 16 bytes what small sizes can afford.
+  for (const std::int64_t grain_bytes : {128, 16}) {
+    ExecutionForm form;
+    GemmProblem p = problem;
+    const auto widen = [&](const MatrixView& view, std::int64_t& size, std::int64_t& leading) {
+      if (!is_unaligned(view)) return false;
+      size = round_up(view.length(), grain_bytes / bytes_of(view.dtype));
+      leading = 0;
+      return true;
+    };
+    const auto copy = [](bool copied, std::int64_t& leading, bool& copies) {
+      copies |= copied;
+      if (copies) leading = 0;
+    };
+    // A larger size can give another operand more lines, or lines without their gaps; until all are aligned.
+    for (bool done = false; !done;) {
+      const bool a = widen(view_a(p), row_major_a(p.layout) ? p.k : p.m, p.lda);
+      const bool b = widen(view_b(p), row_major_b(p.layout) ? p.n : p.k, p.ldb);
+      const bool c = widen(view_c(p), p.n, p.ldc);
+      const bool new_m = p.m != problem.m, new_n = p.n != problem.n, new_k = p.k != problem.k;
+      copy(a || new_m || new_k, p.lda, form.copies_a);
+      copy(b || new_n || new_k, p.ldb, form.copies_b);
+      copy(c || new_m || new_n, p.ldc, form.copies_c);
+      done = !(a || b || c);
+    }
+    if (!form.padded()) return;
+    form.problem = p;
+    add(with_copy_bytes(problem, form));
+  }
+}
+
 }  // namespace kscout

@@ -17,4 +17,10 @@ CopiedOperands copied_operands(const GemmProblem& problem, const ExecutionForm& 
 /// times.
 void for_each_form(const GemmProblem& problem, const std::function<void(const ExecutionForm&)>& add);
 
+/// Forms in which the lines of every operand begin at multiples of 16 bytes, so that kernels with vector
+/// loads take them: sizes rounded up to whole 128 bytes, and to whole 16 bytes. None where all lines begin so
+/// already. Gaps behind the lines would do for the tensor memory accelerator, but cuBLASLt's algorithms also
+/// want the sizes.
+void for_each_aligned_form(const GemmProblem& problem, const std::function<void(const ExecutionForm&)>& add);
+
 }  // namespace kscout

@@ -304,6 +304,10 @@ class GemmOperation final : public StructOperation<GemmProblem> {
                      const std::function<void(const ExecutionForm&)>& add) const override {
     kscout::for_each_form(problem.as<GemmProblem>(), add);
   }
+  void for_each_aligned_form(ProblemRef problem,
+                             const std::function<void(const ExecutionForm&)>& add) const override {
+    kscout::for_each_aligned_form(problem.as<GemmProblem>(), add);
+  }
   CopiedOperands copied_operands(ProblemRef problem, const ExecutionForm& form) const override {
     return kscout::copied_operands(problem.as<GemmProblem>(), form);
   }

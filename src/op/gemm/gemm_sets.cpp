@@ -253,6 +253,22 @@ std::vector<Sizes> training_sizes() {
   return passes.take();
 }
 
+std::vector<Sizes> odd_sizes() {
+  constexpr std::string_view kOddFile = "families/odd_gemms.toml";
+  Passes passes;
+  for (const auto& [name, node] : toml::parse(embedded_file(kOddFile), kOddFile)) {
+    const toml::table& group = *node.as_table();
+    for (const auto& layer : *group["layers"].as_array()) {
+      const auto of = [table = layer.as_table(), where = name.str(), kOddFile](std::string_view key) {
+        return number(*table, key, where, kOddFile);
+      };
+      for (const auto& rows : *group["rows"].as_array())
+        passes.add(rows.value<std::int64_t>().value(), of("n"), of("k"), 1);
+    }
+  }
+  return passes.take();
+}
+
 // ---- The GEMM sets of the public CK Tile heuristics: benchmark (25 sizes), wide coverage (706), edge cases
 // (546).
 

@@ -28,7 +28,8 @@ struct ProblemSetRequest {
   /// Content of `file` if it was read before: a pipe can be read only once.
   std::optional<std::string> text = {};
   DType dtype = DType::fp32;  ///< for "file": the default of problems that state none
-  /// Layouts of each size; empty: rcr, for "training" those of the passes, for "file" those that it states.
+  /// Layouts of each size; empty: rcr, for "training" and "odd_sizes" those of the passes, for "file" those
+  /// that it states.
   std::vector<Layout> layouts = {};
   std::vector<std::string> models = {};  ///< for "llm": only these models; empty = all
   double max_gflop = std::numeric_limits<double>::infinity();
@@ -69,6 +70,9 @@ std::vector<Sizes> llm_sizes(const std::vector<std::string>& models);
 /// Products of the three passes of training, in the layouts that the passes produce
 /// (families/training_gemms.toml).
 std::vector<Sizes> training_sizes();
+
+/// The three passes of layers with a size that is no multiple of 8 (families/odd_gemms.toml).
+std::vector<Sizes> odd_sizes();
 
 /// Calls `draw` until request.count (0: 200) distinct sizes are found that `admits` accepts. Throws
 /// invalid_argument when too few are found.

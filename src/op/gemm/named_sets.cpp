@@ -23,6 +23,9 @@ constexpr ProblemSetInfo kGemmSets[] = {
      "GEMMs of forward, data-gradient and weight-gradient passes of public networks, each in its layout, up "
      "to "
      "8 GB and 400 GFLOP (families/training_gemms.toml)"},
+    {"odd_sizes",
+     "the three passes of public layers with a size that is no multiple of 8, up to 8 GB and 4 TFLOP "
+     "(families/odd_gemms.toml)"},
     {"tall_skinny", "one size from 2^13 to 2^20, two from 8 to 1,024, log-uniform, seeded; the same limits"},
     {"random", "log-uniform sizes, seeded: plain, few rows, few columns, deep, divisible, square"},
 };
@@ -41,16 +44,19 @@ std::vector<Sizes> sizes_of(const ProblemSetRequest& request,
   if (request.set == "ck_edge") return ck_edge_sizes();
   if (request.set == "llm") return llm_sizes(request.models);
   if (request.set == "training") return training_sizes();
+  if (request.set == "odd_sizes") return odd_sizes();
   if (request.set == "tall_skinny") return tall_skinny_sizes(request, admits);
   return random_sizes(request, admits);
 }
 
 /// Limits of the sets whose definitions have none: what a GPU of 80 GB measures in seconds.
-constexpr double kMaxGflop = 400, kMaxBytes = 8e9;
+constexpr double kMaxGflop = 400, kMaxOddGflop = 4000, kMaxBytes = 8e9;
 
 bool within_limits(const GemmProblem& problem, const ProblemSetRequest& request) {
-  const bool large = request.set == "training" || request.set == "tall_skinny";
-  const double gflop = large ? std::min(request.max_gflop, kMaxGflop) : request.max_gflop;
+  const bool odd = request.set == "odd_sizes";
+  const bool large = odd || request.set == "training" || request.set == "tall_skinny";
+  const double gflop =
+      large ? std::min(request.max_gflop, odd ? kMaxOddGflop : kMaxGflop) : request.max_gflop;
   const double bytes = large ? std::min(request.max_bytes, kMaxBytes) : request.max_bytes;
   return flop_count(problem) <= 1e9 * gflop && min_bytes(problem) <= bytes;
 }

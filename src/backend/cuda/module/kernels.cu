@@ -196,7 +196,81 @@ __global__ void read_kernel(const uint4* data, std::int64_t count, std::uint32_t
   if (seen == 0x9E3779B9u) *sink = seen;  // never true, but the compiler cannot know that
 }
 
+// ---- copies between lines of any alignment
+
+constexpr std::int64_t kUnit = 16;  // bytes that one thread stores
+
+/// 16 bytes from any address; reads the aligned units that hold them.
+__device__ uint4 load_unit(const char* from) {
+  const auto shift = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(from) % kUnit);
+  const auto* const units = reinterpret_cast<const uint4*>(from - shift);
+  const uint4 low = __ldg(units);
+  if (shift == 0) return low;
+  const uint4 high = __ldg(units + 1);
+  unsigned w0 = low.x, w1 = low.y, w2 = low.z, w3 = low.w, w4 = high.x, w5 = high.y;
+  if (shift & 8) w0 = w2, w1 = w3, w2 = w4, w3 = w5, w4 = high.z, w5 = high.w;
+  if (shift & 4) w0 = w1, w1 = w2, w2 = w3, w3 = w4, w4 = w5;
+  const unsigned bits = shift % 4 * 8;
+  return {__funnelshift_r(w0, w1, bits), __funnelshift_r(w1, w2, bits), __funnelshift_r(w2, w3, bits),
+          __funnelshift_r(w3, w4, bits)};
+}
+
+/// One thread per aligned unit of a line of `to`: `units` of them cover a line. Units at the edges of a line,
+/// and those whose loads would leave the operand, go byte by byte.
+template <class Index>
+__global__ void copy_kernel(MatrixCopy copy, const char* from_end, Index units, Index total) {
+  const auto* const from = static_cast<const char*>(copy.from);
+  const auto lines = static_cast<Index>(copy.to_lines);
+  const Index step = static_cast<Index>(gridDim.x) * blockDim.x;
+  for (Index i = static_cast<Index>(blockIdx.x) * blockDim.x + threadIdx.x; i < total; i += step) {
+    const Index of = i / units, item = of / lines, line = of % lines;
+    char* const to_line =
+        static_cast<char*>(copy.to) + static_cast<std::int64_t>(item) * copy.to_item + line * copy.to_pitch;
+    const auto before = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(to_line) % kUnit);
+    const std::int64_t at = static_cast<std::int64_t>(i % units) * kUnit - before;  // in the line
+    const std::int64_t end = copy.to_line_bytes;
+    const std::int64_t filled = static_cast<std::int64_t>(line) < copy.lines ? copy.line_bytes : 0;
+    const char* const source = from + static_cast<std::int64_t>(item) * copy.from_item +
+                               static_cast<std::int64_t>(line) * copy.from_pitch + at;
+    if (at >= 0 && at + kUnit <= end && at >= filled) {
+      *reinterpret_cast<uint4*>(to_line + at) = uint4{0, 0, 0, 0};
+      continue;
+    }
+    const auto shift = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(source) % kUnit);
+    const bool inside = source - shift >= from && source + (shift == 0 ? kUnit : 2 * kUnit - shift) <= from_end;
+    if (at >= 0 && at + kUnit <= filled && inside) {
+      *reinterpret_cast<uint4*>(to_line + at) = load_unit(source);
+      continue;
+    }
+    for (std::int64_t j = at < 0 ? -at : 0; j < kUnit && at + j < end; ++j)
+      to_line[at + j] = at + j < filled ? source[j] : char{0};
+  }
+}
+
+template <class Index>
+void start_copy(const MatrixCopy& copy, const char* from_end, std::int64_t units, cudaStream_t stream) {
+  constexpr std::int64_t kMaxCopyBlocks = std::int64_t{1} << 30;
+  const std::int64_t total = units * copy.to_lines * copy.items;
+  const std::int64_t blocks = std::min((total + kThreads - 1) / kThreads, kMaxCopyBlocks);
+  copy_kernel<Index><<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(
+      copy, from_end, static_cast<Index>(units), static_cast<Index>(total));
+}
+
 }  // namespace
+
+void launch_copy(const MatrixCopy& copy, void* stream) {
+  if (copy.items <= 0 || copy.to_lines <= 0 || copy.to_line_bytes <= 0) return;
+  const char* const from_end = static_cast<const char*>(copy.from) + (copy.items - 1) * copy.from_item +
+                               (copy.lines - 1) * copy.from_pitch + copy.line_bytes;
+  const std::int64_t units = (copy.to_line_bytes + 2 * kUnit - 2) / kUnit;
+  const auto in = static_cast<cudaStream_t>(stream);
+  // Division of 32-bit numbers is several times faster.
+  if (units * copy.to_lines * copy.items <= std::int64_t{1} << 31) {
+    start_copy<std::uint32_t>(copy, from_end, units, in);
+  } else {
+    start_copy<std::uint64_t>(copy, from_end, units, in);
+  }
+}
 
 bool launch_fill(DType dtype, void* data, std::int64_t count, std::uint32_t operand,
                  const std::uint32_t* flips) {

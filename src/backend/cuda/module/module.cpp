@@ -178,35 +178,8 @@ class CudaModule final : public Module {
   void release(void* memory) noexcept override { cudaFree(memory); }
 
   CallStatus copy(const MatrixCopy& copy, void* stream) noexcept override {
-    const auto in = static_cast<cudaStream_t>(stream);
-    const auto size = [](std::int64_t value) { return static_cast<std::size_t>(value); };
-    for (std::int64_t item = 0; item < copy.items; ++item) {
-      const auto* const from = static_cast<const std::byte*>(copy.from) + item * copy.from_item;
-      auto* const to = static_cast<std::byte*>(copy.to) + item * copy.to_item;
-      CallStatus got = CallStatus::done;
-      if (copy.lines > 0 && copy.line_bytes > 0) {
-        // For a single line the pitch does not matter, but the API refuses a pitch of 0.
-        const bool single = copy.lines == 1;
-        got = check_cuda(
-            cudaMemcpy2DAsync(to, size(single ? copy.line_bytes : copy.to_pitch), from,
-                              size(single ? copy.line_bytes : copy.from_pitch), size(copy.line_bytes),
-                              size(copy.lines), cudaMemcpyDeviceToDevice, in),
-            "a copy");
-      }
-      const std::int64_t wider = copy.to_line_bytes - copy.line_bytes, more = copy.to_lines - copy.lines;
-      if (got == CallStatus::done && wider > 0 && copy.lines > 0) {
-        got = check_cuda(cudaMemset2DAsync(to + copy.line_bytes, size(copy.to_pitch), 0, size(wider),
-                                           size(copy.lines), in),
-                         "zeros behind lines");
-      }
-      if (got == CallStatus::done && more > 0) {
-        got = check_cuda(cudaMemset2DAsync(to + copy.lines * copy.to_pitch, size(copy.to_pitch), 0,
-                                           size(copy.to_line_bytes), size(more), in),
-                         "zeros below lines");
-      }
-      if (got != CallStatus::done) return got;
-    }
-    return CallStatus::done;
+    launch_copy(copy, stream);
+    return check_cuda(cudaGetLastError(), "a copy");
   }
 
   CallStatus set(void* to, std::uint8_t value, std::uint64_t bytes, void* stream) noexcept override {

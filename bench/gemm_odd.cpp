@@ -1,0 +1,369 @@
+// Compares, on an NVIDIA GPU, GEMMs whose rows are no multiples of 16 bytes: cuBLASLt's first suggestion, the
+// dispatcher's solution (a kernel that takes the rows, or copies with aligned rows), and the same product
+// with its odd sizes rounded up to multiples of 64, as a model's author would do.
+//
+//     gemm_odd [--model models/gemm_bf16_h200] [--dtype bf16] [--count 240] [--csv FILE] [--forms]
+//
+// Cold caches, samples interleaved in one run, kernel time by the GPU's clock; copies count. Every result is
+// verified against float64, with guard zones around the operands and the workspace.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <kscout/backend.h>
+#include <kscout/error.h>
+#include <kscout/selector.h>
+
+#include "backend/cuda/cuda_backend.h"
+#include "core/fail.h"
+#include "dispatch/padding.h"
+#include "dispatch/solver.h"
+#include "measure/samples.h"
+#include "op/gemm/gemm_reference.h"
+#include "op/gemm/gemm_sets.h"
+#include "op/operands.h"
+#include "provider/cublaslt/cublaslt.h"
+
+namespace kscout::bench {
+namespace {
+
+struct Options {
+  DType dtype = DType::bf16;
+  std::size_t count = 240;
+  std::uint64_t seed = 1;
+  std::string model = "models/gemm_bf16_h200", csv;
+  bool forms = false;
+};
+
+constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+
+/// Something to time: a launch, and the median of its samples.
+struct Player {
+  std::string name;
+  std::unique_ptr<Launch> launch;
+  std::unique_ptr<GuardedBuffer> workspace = nullptr;
+  double us = kNone;
+};
+
+/// Operands of one problem on the GPU.
+class Table {
+ public:
+  explicit Table(const GemmProblem& problem) : operands_(cuda::gpu_instruments()) {
+    operands_.make(problem, 1);
+    reference_.emplace(problem, operands_);
+  }
+
+  /// Verifies each player and times those that are right; the others keep NaN. Prints what is wrong.
+  void time(std::vector<Player>& players) {
+    constexpr int kRounds = 9;
+    std::vector<std::vector<double>> samples(players.size());
+    for (Player& one : players) {
+      one.workspace = std::make_unique<GuardedBuffer>(3, operands_.device());
+      one.workspace->resize(one.launch->workspace_bytes());
+    }
+    for (std::size_t i = 0; i < players.size(); ++i) {
+      if (!is_right(players[i])) players[i].launch.reset();
+    }
+    for (int round = 0; round < kRounds; ++round) {
+      for (std::size_t i = 0; i < players.size(); ++i) {
+        Player& one = players[i];
+        if (!one.launch) continue;
+        operands_.evict_from_caches({one.workspace->data(), one.launch->workspace_bytes()});
+        samples[i].push_back(
+            operands_.device().time_us(*one.launch, operands_.buffers(), one.workspace->data(), 1));
+      }
+    }
+    for (std::size_t i = 0; i < players.size(); ++i) {
+      if (!samples[i].empty()) players[i].us = summarise(samples[i]).median;
+    }
+  }
+
+ private:
+  bool is_right(Player& one) {
+    operands_.reset_c();
+    one.launch->run(operands_.buffers(), one.workspace->data());
+    const Verification found = reference_->check(operands_.c());
+    std::string damage = operands_.damage();
+    if (damage.empty()) damage = one.workspace->damage();
+    if (found.error <= 1 && damage.empty()) return true;
+    fmt::print("WRONG {}: {} {}\n", one.name, found.where, damage);
+    operands_.repair();
+    return false;
+  }
+
+  GemmOperands operands_;
+  std::optional<GemmReference> reference_;
+};
+
+KernelConfig first_suggestion() {
+  CublasLtConfig config;
+  config.suggestion = 1;
+  return config.kernel_config();
+}
+
+/// Nothing when the config cannot run the problem.
+std::unique_ptr<Launch> prepared(const GemmProblem& problem, const KernelConfig& config) {
+  try {
+    return cuda_backend().prepare(problem, config);
+  } catch (const Error& error) {
+    if (error.code() != Errc::unsupported) throw;
+    return nullptr;
+  }
+}
+
+/// The problem with the sizes that are no multiples of 8 rounded up to multiples of 64.
+GemmProblem padded_by_hand(GemmProblem problem) {
+  for (std::int64_t* const size : {&problem.m, &problem.n, &problem.k}) {
+    if (*size % 8 != 0) *size = round_up(*size, 64);
+  }
+  return problem;
+}
+
+struct Row {
+  GemmProblem problem;
+  std::string config, form;
+  double first = kNone, ours = kNone, direct = kNone, padded = kNone, copies = 0, predicted = kNone,
+         predicted_copies = 0;
+  std::vector<std::pair<std::string, double>> forms;  ///< with --forms: each form's total, by its problem
+};
+
+class Match {
+ public:
+  explicit Match(const std::string& model)
+      : with_copies_(selector(model), registry(), {}),
+        without_(selector(model), registry(), {.copies_bytes = 0}) {}
+
+  Row play(const GemmProblem& problem, bool forms) {
+    Row row;
+    row.problem = problem;
+    std::vector<Player> players;
+    const auto add = [&](std::string name, std::unique_ptr<Launch> launch) {
+      if (launch) players.push_back({fmt::format("{} by {}", print(problem), name), std::move(launch)});
+      return players.size();
+    };
+    const auto time_of = [&](std::size_t place) { return place == 0 ? kNone : players[place - 1].us; };
+    std::size_t first = 0;
+    if (auto launch = prepared(problem, first_suggestion())) first = add("suggestion 1", std::move(launch));
+    Solution ours = with_copies_.solve(problem), direct = without_.solve(problem);
+    auto ours_launch = with_copies_.make_ready(problem, ours);
+    auto* const padded = dynamic_cast<PaddedLaunch*>(ours_launch.get());
+    const std::size_t ours_at = add("the dispatcher", std::move(ours_launch));
+    std::size_t direct_at = ours_at;
+    if (padded) direct_at = add("the dispatcher, no copies", without_.make_ready(problem, direct));
+    std::vector<std::size_t> form_places;
+    if (forms) {
+      for (const ExecutionForm& form : aligned_forms(problem)) {
+        Solution of = without_.solve(form.problem);
+        auto launch =
+            padded_launch(problem, form, without_.make_ready(form.problem, of), cuda_backend().memory());
+        form_places.push_back(add(print(form.problem), std::move(launch)));
+        row.forms.emplace_back(print(form.problem), kNone);
+      }
+    }
+    {
+      Table table(problem);
+      table.time(players);
+      if (padded && players[ours_at - 1].launch)
+        row.copies = copies_us(problem, *padded, players[ours_at - 1]);
+    }
+    row.first = time_of(first), row.ours = time_of(ours_at), row.direct = time_of(direct_at);
+    for (std::size_t i = 0; i < form_places.size(); ++i) row.forms[i].second = time_of(form_places[i]);
+    row.config = Selector::name(ours.form.problem, ours.choice);
+    row.form = padded ? print(ours.form.problem) : "";
+    row.predicted = ours.choice.time_us + ours.copies_us, row.predicted_copies = ours.copies_us;
+    row.padded = best_padded(padded_by_hand(problem));
+    return row;
+  }
+
+ private:
+  static Selector selector(const std::string& model) {
+    return Selector::load(model, {.provider = "cublaslt",
+                                  .device = cuda_backend().device(),
+                                  .rules = "default",
+                                  .absence = [](const Signature& of, const KernelConfig& config) {
+                                    return cuda_backend().absence(of, config);
+                                  }});
+  }
+
+  static Registry registry() {
+    Registry registry;
+    registry.add(cuda_backend());
+    return registry;
+  }
+
+  /// Runs the copies alone.
+  static double copies_us(const GemmProblem& problem, PaddedLaunch& padded, const Player& player) {
+    class Copies final : public Launch {
+     public:
+      explicit Copies(PaddedLaunch& of) : of_(of) {}
+      std::size_t workspace_bytes() const noexcept override { return of_.workspace_bytes(); }
+      void run(const Buffers& buffers, void* workspace, Stream stream) override {
+        of_.run_copies(buffers, workspace, stream);
+      }
+
+     private:
+      PaddedLaunch& of_;
+    } copies(padded);
+    GemmOperands operands(cuda::gpu_instruments());
+    operands.make(problem, 1);
+    std::vector<double> samples;
+    for (int i = 0; i < 5; ++i) {
+      operands.evict_from_caches({player.workspace->data(), copies.workspace_bytes()});
+      samples.push_back(operands.device().time_us(copies, operands.buffers(), player.workspace->data(), 1));
+    }
+    return summarise(samples).median;
+  }
+
+  /// The faster of the first suggestion and the dispatcher's config for the padded problem.
+  double best_padded(const GemmProblem& problem) {
+    std::vector<Player> players;
+    if (auto launch = prepared(problem, first_suggestion()))
+      players.push_back({print(problem) + " by suggestion 1", std::move(launch)});
+    Solution solution = without_.solve(problem);
+    players.push_back({print(problem) + " by the dispatcher", without_.make_ready(problem, solution)});
+    Table(problem).time(players);
+    double best = kNone;
+    for (const Player& one : players) best = std::fmin(best, one.us);
+    return best;
+  }
+
+  Solver with_copies_, without_;
+};
+
+double geomean(const std::vector<double>& values) {
+  double logs = 0;
+  for (const double value : values) logs += std::log(value);
+  return values.empty() ? kNone : std::exp(logs / static_cast<double>(values.size()));
+}
+
+double at_share(std::vector<double> values, double share) {
+  if (values.empty()) return kNone;
+  std::ranges::sort(values);
+  return values[std::min(values.size() - 1,
+                         static_cast<std::size_t>(share * static_cast<double>(values.size())))];
+}
+
+std::int64_t largest_odd(const GemmProblem& p) {
+  std::int64_t largest = 0;
+  for (const std::int64_t size : {p.m, p.n, p.k}) {
+    if (size % 8 != 0) largest = std::max(largest, size);
+  }
+  return largest;
+}
+
+/// One line of the table over the rows that `belongs` accepts.
+template <class Belongs>
+void print_line(const char* what, const std::vector<Row>& rows, const Belongs& belongs) {
+  std::vector<double> over_first, over_direct, over_padded;
+  double taken = 0, all = 0;
+  std::size_t copied = 0;
+  for (const Row& row : rows) {
+    if (!belongs(row)) continue;
+    copied += row.form.empty() ? 0 : 1;
+    over_first.push_back(row.first / row.ours);
+    over_direct.push_back(row.direct / row.ours);
+    over_padded.push_back(row.ours / row.padded);
+    taken += std::log(row.first / row.ours), all += std::log(row.first / row.padded);
+  }
+  fmt::print("{:26} {:>5} {:>6} | {:>8.3f} {:>7.3f} {:>7.3f} | {:>8.3f} | {:>8.3f} {:>7.3f} | {:>6.1f} %\n",
+             what, over_first.size(), copied, geomean(over_first), at_share(over_first, 0.05),
+             at_share(over_first, 0), geomean(over_direct), geomean(over_padded), at_share(over_padded, 0.9),
+             100 * taken / all);
+}
+
+void print_table(const std::vector<Row>& rows) {
+  fmt::print("\n{:26} {:>5} {:>6} | {:>8} {:>7} {:>7} | {:>8} | {:>8} {:>7} | {:>8}\n", "speed over", "",
+             "copied", "cuBLASLt", "P5", "worst", "direct", "time/pad", "P90", "headroom");
+  const auto is_layout = [](Layout layout) {
+    return [layout](const Row& row) { return row.problem.layout == layout; };
+  };
+  const auto is_large = [](const Row& row) { return largest_odd(row.problem) >= 20000; };
+  print_line("all", rows, [](const Row&) { return true; });
+  print_line("odd size of 20,000 or more", rows, is_large);
+  print_line("smaller odd sizes", rows, [&](const Row& row) { return !is_large(row); });
+  print_line("forward (rcr)", rows, is_layout(Layout::rcr));
+  print_line("input gradient (rrr)", rows, is_layout(Layout::rrr));
+  print_line("weight gradient (crr)", rows, is_layout(Layout::crr));
+  std::vector<double> over_first, large, over_padded;
+  for (const Row& row : rows) {
+    over_first.push_back(row.first / row.ours);
+    if (is_large(row)) large.push_back(row.first / row.ours);
+    over_padded.push_back(row.ours / row.padded);
+  }
+  fmt::print("RESULT gemm_odd.geomean_vs_cublaslt {:.4f} x\n", geomean(over_first));
+  fmt::print("RESULT gemm_odd.geomean_vs_cublaslt_large {:.4f} x\n", geomean(large));
+  fmt::print("RESULT gemm_odd.p5_vs_cublaslt {:.4f} x\n", at_share(over_first, 0.05));
+  fmt::print("RESULT gemm_odd.over_padded_geomean {:.4f} x\n", geomean(over_padded));
+  fmt::print("RESULT gemm_odd.over_padded_p90 {:.4f} x\n", at_share(over_padded, 0.9));
+}
+
+void write_csv(const std::string& file, const std::vector<Row>& rows) {
+  std::ofstream out(file);
+  out << "problem,form,config,first_us,ours_us,direct_us,padded_us,copies_us,predicted_us,predicted_copies_"
+         "us,forms\n";
+  for (const Row& row : rows) {
+    std::string forms;
+    for (const auto& [name, us] : row.forms)
+      forms += fmt::format("{}{}={:.2f}", forms.empty() ? "" : ";", name, us);
+    out << fmt::format("{},{},{},{:.2f},{:.2f},{:.2f},{:.2f},{:.2f},{:.2f},{:.2f},{}\n", print(row.problem),
+                       row.form, row.config, row.first, row.ours, row.direct, row.padded, row.copies,
+                       row.predicted, row.predicted_copies, forms);
+  }
+}
+
+int run(const Options& options) {
+  if (const std::string why = cuda_missing(); !why.empty()) {
+    fmt::print("gemm_odd: not measured: {}\n", why);
+    return 3;
+  }
+  const auto problems = make_problem_set(
+      {.set = "odd_sizes", .dtype = options.dtype, .count = options.count, .seed = options.seed});
+  fmt::print("{}; {} problems in {}\n", cuda_backend().device().model, problems.size(), word(options.dtype));
+  Match match(options.model);
+  std::vector<Row> rows;
+  for (const GemmProblem& problem : problems) {
+    Row row = match.play(problem, options.forms);
+    if (std::isnan(row.first) || std::isnan(row.ours) || std::isnan(row.padded)) {
+      fmt::print("left out: {}: not computed by cuBLASLt ({:.1f} us), here ({:.1f}) or padded ({:.1f})\n",
+                 print(problem), row.first, row.ours, row.padded);
+      continue;
+    }
+    rows.push_back(std::move(row));
+    if (!options.csv.empty()) write_csv(options.csv, rows);
+  }
+  if (rows.empty()) fail(Errc::device_failure, "none of {} problems could be timed", problems.size());
+  print_table(rows);
+  return 0;
+}
+
+}  // namespace
+}  // namespace kscout::bench
+
+int main(int argc, char** argv) {
+  using namespace kscout;
+  bench::Options options;
+  CLI::App app("GEMMs with odd sizes: the dispatcher against cuBLASLt and against padding by hand");
+  app.add_option_function<std::string>(
+      "--dtype", [&](const std::string& text) { options.dtype = parse<DType>(text); }, "element type");
+  app.add_option("--model", options.model, "model folder")->capture_default_str();
+  app.add_option("--count", options.count, "number of problems to draw; 0 = all")->capture_default_str();
+  app.add_option("--seed", options.seed, "of the draw")->capture_default_str();
+  app.add_option("--csv", options.csv, "write every problem's times");
+  app.add_flag("--forms", options.forms, "also time each form with aligned rows");
+  CLI11_PARSE(app, argc, argv);
+  try {
+    return bench::run(options);
+  } catch (const Error& error) {
+    std::fprintf(stderr, "gemm_odd: %s\n", error.what());
+    return 4;
+  }
+}

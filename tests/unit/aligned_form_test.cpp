@@ -1,0 +1,116 @@
+// Tests forms with aligned lines, and when a dispatcher uses them on a GPU (a module on this machine's CPU;
+// nothing runs).
+#include <cmath>
+#include <cstdlib>
+
+#include <gtest/gtest.h>
+
+#include <kscout/dispatcher.h>
+
+#include "dispatch/padding.h"
+#include "op/gemm/gemm_views.h"
+#include "support/paths.h"
+
+namespace kscout {
+namespace {
+
+/// Which operands a form copies: "abc", "b", ...
+std::string copied(const ExecutionForm& form) {
+  return std::string(form.copies_a ? "a" : "") + (form.copies_b ? "b" : "") + (form.copies_c ? "c" : "");
+}
+
+TEST(AlignedForms, RoundSizesUp) {
+  // The output layer of GPT-2: C has odd rows, and B gets more of its rows.
+  auto forms = aligned_forms(make_gemm(8192, 50257, 768, DType::bf16));
+  ASSERT_EQ(forms.size(), 2u);
+  EXPECT_EQ(print(forms[0].problem), "gemm:8192x50304x768:bf16:rcr");
+  EXPECT_EQ(print(forms[1].problem), "gemm:8192x50264x768:bf16:rcr");
+  EXPECT_EQ(copied(forms[0]), "bc");
+  EXPECT_DOUBLE_EQ(forms[1].copy_bytes, 2.0 * (50257 + 50264) * 768 + 2 * 2.0 * 8192 * 50257);
+  // Its gradient of the input: K is odd, and only A has it along its rows.
+  forms = aligned_forms(make_gemm(8192, 768, 50257, DType::bf16, Layout::rrr));
+  ASSERT_EQ(forms.size(), 2u);
+  EXPECT_EQ(forms[1].problem.gemm().k, 50264);
+  EXPECT_EQ(copied(forms[1]), "ab");
+  // Of the weights.
+  forms = aligned_forms(make_gemm(50257, 768, 8192, DType::bf16, Layout::crr));
+  ASSERT_EQ(forms.size(), 2u);
+  EXPECT_EQ(forms[1].problem.gemm().m, 50264);
+  EXPECT_EQ(copied(forms[1]), "ac");
+}
+
+TEST(AlignedForms, AlignWhatLargerSizesChange) {
+  // A is one line until K is rounded up; then it has lines of two elements.
+  GemmProblem p = make_gemm(2, 60, 1, DType::fp32, Layout::ccr);
+  p.ldb = 10;
+  const auto forms = aligned_forms(p);
+  ASSERT_EQ(forms.size(), 2u);
+  EXPECT_EQ(forms[1].problem, make_gemm(4, 60, 4, DType::fp32, Layout::ccr));
+  EXPECT_EQ(copied(forms[1]), "abc");
+}
+
+TEST(AlignedForms, AreForLinesThatNeedThem) {
+  EXPECT_TRUE(aligned_forms(make_gemm(33, 64, 8, DType::bf16)).empty()) << "M is not along any line";
+  EXPECT_TRUE(aligned_forms(make_gemm(1, 51, 8, DType::bf16)).empty()) << "C is one line";
+  EXPECT_FALSE(aligned_forms(make_gemm(2, 51, 8, DType::bf16)).empty());
+  EXPECT_TRUE(aligned_forms(make_gemm(33, 60, 20, DType::fp32)).empty()) << "four elements of 4 bytes";
+  EXPECT_FALSE(aligned_forms(make_gemm(33, 60, 20, DType::bf16)).empty());
+  EXPECT_TRUE(aligned_forms(make_gemm(5, 5, 5, DType::int4)).empty());
+  GemmProblem gaps = make_gemm(16, 16, 16, DType::bf16);
+  gaps.lda = 19;
+  const auto forms = aligned_forms(gaps);
+  ASSERT_EQ(forms.size(), 2u);
+  EXPECT_EQ(forms[1].problem, make_gemm(16, 16, 16, DType::bf16))
+      << "the sizes are aligned, the gaps are not";
+  EXPECT_EQ(copied(forms[1]), "a");
+}
+
+class AlignedOnGpu : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    setenv("KSCOUT_CUDA_MODULE", paths::host_gpu, 1);
+    setenv("KSCOUT_MODEL_PATH", paths::in_repository("models").c_str(), 1);
+  }
+  static void TearDownTestSuite() { unsetenv("KSCOUT_MODEL_PATH"); }
+
+  static Solution solution(const GemmProblem& problem, const DispatchPolicy& policy = {},
+                           const Limits& limits = {}) {
+    Registry gpu;
+    gpu.add(backend("cuda"));
+    return Dispatcher(gpu, policy).get_solution(problem, {}, limits);
+  }
+};
+
+TEST_F(AlignedOnGpu, CopiesAreUsedWhereTheyAreWorthTheirTime) {
+  const GemmProblem large = make_gemm(8192, 50257, 768, DType::bf16);
+  const Solution copies = solution(large);
+  EXPECT_TRUE(copies.form.padded());
+  EXPECT_GT(copies.copies_us, 300);
+  EXPECT_LT(copies.copies_us, 1000);
+  const Solution direct = solution(large, {.copies_bytes = 0});
+  EXPECT_FALSE(direct.form.padded());
+  EXPECT_EQ(direct.copies_us, 0);
+  EXPECT_LT(copies.choice.time_us + copies.copies_us, 0.9 * direct.choice.time_us);
+  // C has an even row length; without CUTLASS's kernels only cuBLASLt's slow ones take it.
+  EXPECT_TRUE(solution(make_gemm(16384, 30522, 1024, DType::bf16)).form.padded());
+  // Copies would take longer than the product.
+  EXPECT_FALSE(solution(make_gemm(64, 51, 64, DType::bf16)).form.padded());
+  EXPECT_FALSE(solution(make_gemm(8192, 50304, 768, DType::bf16)).form.padded());
+}
+
+TEST_F(AlignedOnGpu, CopiesKeepLimits) {
+  const GemmProblem problem = make_gemm(2048, 50257, 768, DType::bf16);
+  const auto bytes = static_cast<std::size_t>(2 * 50264 * (768 + 2048));
+  EXPECT_TRUE(solution(problem).form.padded());
+  EXPECT_FALSE(solution(problem, {.copies_bytes = bytes - 1}).form.padded());
+  EXPECT_EQ(solution(make_gemm(8192, 250002, 768, DType::bf16)).form.padded(), false) << "4 GB of copies";
+}
+
+TEST_F(AlignedOnGpu, KernelsOnTheCpuRunWithoutCopies) {
+  Registry cpu;
+  cpu.add(backend("cpu"));
+  EXPECT_FALSE(Dispatcher(cpu).get_solution(make_gemm(1024, 5021, 769)).form.padded());
+}
+
+}  // namespace
+}  // namespace kscout
