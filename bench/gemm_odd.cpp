@@ -161,11 +161,12 @@ class Match {
     if (padded) direct_at = add("the dispatcher, no copies", without_.make_ready(problem, direct));
     std::vector<std::size_t> form_places;
     if (forms) {
-      for (const ExecutionForm& form : aligned_forms(problem)) {
-        Solution of = without_.solve(form.problem);
-        auto launch =
-            padded_launch(problem, form, without_.make_ready(form.problem, of), cuda_backend().memory());
-        form_places.push_back(add(print(form.problem), std::move(launch)));
+      for (const auto& [form, chosen_for] : aligned_forms(problem)) {
+        const KernelConfig config = without_.solve(chosen_for).choice.config;
+        auto inner = prepared(form.problem.gemm(), config);
+        if (!inner) continue;
+        form_places.push_back(add(print(form.problem),
+                                  padded_launch(problem, form, std::move(inner), cuda_backend().memory())));
         row.forms.emplace_back(print(form.problem), kNone);
       }
     }

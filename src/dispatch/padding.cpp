@@ -41,11 +41,11 @@ std::vector<ExecutionForm> padded_forms(ProblemRef problem, MemoryKind memory) {
   return forms;
 }
 
-std::vector<ExecutionForm> aligned_forms(ProblemRef problem) {
-  std::vector<ExecutionForm> forms;
+std::vector<AlignedForm> aligned_forms(ProblemRef problem) {
+  std::vector<AlignedForm> forms;
   if (!whole_bytes(signature_of(problem))) return forms;
-  operation(problem.kind()).for_each_aligned_form(problem, [&](const ExecutionForm& form) {
-    if (is_valid(form.problem)) forms.push_back(form);
+  operation(problem.kind()).for_each_aligned_form(problem, [&](const AlignedForm& one) {
+    if (is_valid(one.form.problem) && is_valid(one.chosen_for)) forms.push_back(one);
   });
   return forms;
 }

@@ -26,7 +26,7 @@ std::vector<ExecutionForm> padded_forms(ProblemRef problem, MemoryKind memory = 
 
 /// Forms with aligned lines, which may be faster than the problem itself although kernels take it. Empty for
 /// element types of less than a byte, and where all lines are aligned.
-std::vector<ExecutionForm> aligned_forms(ProblemRef problem);
+std::vector<AlignedForm> aligned_forms(ProblemRef problem);
 
 /// Predicted microseconds that the copies of a form take on a GPU: 0 without copies, NaN where the device's
 /// memory bandwidth is not known.

@@ -357,14 +357,24 @@ void Solver::prefer_aligned(ProblemRef problem, const MemorySpace& space, const 
   // Predictions of two forms have errors of up to a seventh.
   constexpr double kClearly = 0.85;
   if (space.kind == MemoryKind::host || uncertainty(best->choice) > 0) return;
-  double least_us =
-      kClearly * std::max(best->choice.time_us, best->backend->min_us(problem, best->choice.config));
-  for (const ExecutionForm& other : aligned_forms(problem)) {
+  const double direct_us =
+      std::max(best->choice.time_us, best->backend->min_us(problem, best->choice.config));
+  double least_us = kClearly * direct_us;
+  const auto computes = [&](const BackendChoice& offer, const Problem& other) {
+    const KernelConfig& config = offer.choice.config;
+    const auto is_refused = [&](const Refused& one) {
+      return one.backend == offer.backend && one.config == config && one.problem == other;
+    };
+    return std::ranges::none_of(refused, is_refused) && offer.backend->refusal(other, config).empty() &&
+           rule_verdict(other, config, offer.backend->device()).status != VerdictStatus::refused;
+  };
+  for (const auto& [other, chosen_for] : aligned_forms(problem)) {
     const auto left = within_form(problem, other, limits);
     if (!left || copies_bytes(problem, other) > policy_.copies_bytes) continue;
     std::string ignored;
-    const auto offer = best_backend_choice(other.problem, space, true, *left, refused, ignored);
+    const auto offer = best_backend_choice(chosen_for, space, true, *left, refused, ignored);
     if (!offer || uncertainty(offer->choice) > 0) continue;
+    if (other.problem != chosen_for && !computes(*offer, other.problem)) continue;
     const double us = offer->choice.time_us + predicted_copies_us(other, offer->backend->device());
     if (!(us < least_us)) continue;
     best = offer;

@@ -39,6 +39,13 @@ struct CopiedOperands {
 OperandCopy copy_of(const MatrixView& from, const MatrixView& to, std::int64_t items);
 CopiedOperand copied_operand(const MatrixView& from, const MatrixView& to, bool copied, std::int64_t items);
 
+/// A form with aligned lines. A config that is chosen for `chosen_for`, the problem with larger sizes,
+/// computes it: models and rules know packed problems best.
+struct AlignedForm {
+  ExecutionForm form;
+  Problem chosen_for;
+};
+
 /// Sets the bytes that the copies of one run read and write.
 ExecutionForm with_copy_bytes(ProblemRef problem, ExecutionForm form);
 

@@ -26,6 +26,7 @@
 namespace kscout {
 
 struct CopiedOperands;
+struct AlignedForm;
 struct ExecutionForm;
 class GemmOperands;
 class Reference;
@@ -170,7 +171,7 @@ class Operation : public OperationFacts {
   /// Calls add(form) for forms that may be faster than the problem itself, although kernels take it: lines
   /// that begin at multiples of 16 bytes. None where they do so already.
   virtual void for_each_aligned_form(ProblemRef /*problem*/,
-                                     const std::function<void(const ExecutionForm&)>& /*add*/) const {}
+                                     const std::function<void(const AlignedForm&)>& /*add*/) const {}
   /// The copies that a form makes: of A, B, C and further operands. None by default.
   virtual CopiedOperands copied_operands(ProblemRef problem, const ExecutionForm& form) const;
 

@@ -145,7 +145,7 @@ TEST(Padding, AlignedFormsMatchFloat64AndAreAligned) {
     GemmProblem p = random_problem(rng);
     p.m = std::min<std::int64_t>(p.m, 9);
     p.epilogue = Epilogue::bias;
-    for (const ExecutionForm& form : aligned_forms(p)) {
+    for (const auto& [form, chosen_for] : aligned_forms(p)) {
       SCOPED_TRACE("seed " + std::to_string(seed) + ", " + print(p) + " as " + print(form.problem));
       const GemmProblem q = form.problem.gemm();
       for (const MatrixView& view : {view_a(q), view_b(q), view_c(q)})

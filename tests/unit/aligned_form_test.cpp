@@ -19,24 +19,30 @@ std::string copied(const ExecutionForm& form) {
   return std::string(form.copies_a ? "a" : "") + (form.copies_b ? "b" : "") + (form.copies_c ? "c" : "");
 }
 
-TEST(AlignedForms, RoundSizesUp) {
+TEST(AlignedForms, RoundSizesUpOrPutGapsBehindLines) {
   // The output layer of GPT-2: C has odd rows, and B gets more of its rows.
   auto forms = aligned_forms(make_gemm(8192, 50257, 768, DType::bf16));
   ASSERT_EQ(forms.size(), 2u);
-  EXPECT_EQ(print(forms[0].problem), "gemm:8192x50304x768:bf16:rcr");
-  EXPECT_EQ(print(forms[1].problem), "gemm:8192x50264x768:bf16:rcr");
-  EXPECT_EQ(copied(forms[0]), "bc");
-  EXPECT_DOUBLE_EQ(forms[1].copy_bytes, 2.0 * (50257 + 50264) * 768 + 2 * 2.0 * 8192 * 50257);
+  EXPECT_EQ(print(forms[0].form.problem), "gemm:8192x50304x768:bf16:rcr");
+  EXPECT_EQ(print(forms[1].form.problem), "gemm:8192x50264x768:bf16:rcr");
+  EXPECT_EQ(forms[1].chosen_for, forms[1].form.problem);
+  EXPECT_EQ(copied(forms[0].form), "bc");
+  EXPECT_DOUBLE_EQ(forms[1].form.copy_bytes, 2.0 * (50257 + 50264) * 768 + 2 * 2.0 * 8192 * 50257);
   // Its gradient of the input: K is odd, and only A has it along its rows.
   forms = aligned_forms(make_gemm(8192, 768, 50257, DType::bf16, Layout::rrr));
-  ASSERT_EQ(forms.size(), 2u);
-  EXPECT_EQ(forms[1].problem.gemm().k, 50264);
-  EXPECT_EQ(copied(forms[1]), "ab");
+  ASSERT_EQ(forms.size(), 4u);
+  EXPECT_EQ(print(forms[0].form.problem), "gemm:8192x768x50257:bf16:rrr:lda=50304");
+  EXPECT_EQ(print(forms[0].chosen_for), "gemm:8192x768x50304:bf16:rrr");
+  EXPECT_EQ(copied(forms[0].form), "a");
+  EXPECT_EQ(forms[3].form.problem.gemm().k, 50264);
+  EXPECT_EQ(copied(forms[3].form), "ab");
   // Of the weights.
   forms = aligned_forms(make_gemm(50257, 768, 8192, DType::bf16, Layout::crr));
-  ASSERT_EQ(forms.size(), 2u);
-  EXPECT_EQ(forms[1].problem.gemm().m, 50264);
-  EXPECT_EQ(copied(forms[1]), "ac");
+  ASSERT_EQ(forms.size(), 4u);
+  EXPECT_EQ(copied(forms[2].form), "a");
+  EXPECT_EQ(forms[2].form.problem.gemm().lda, 50264);
+  EXPECT_EQ(forms[3].form.problem.gemm().m, 50264);
+  EXPECT_EQ(copied(forms[3].form), "ac");
 }
 
 TEST(AlignedForms, AlignWhatLargerSizesChange) {
@@ -44,9 +50,9 @@ TEST(AlignedForms, AlignWhatLargerSizesChange) {
   GemmProblem p = make_gemm(2, 60, 1, DType::fp32, Layout::ccr);
   p.ldb = 10;
   const auto forms = aligned_forms(p);
-  ASSERT_EQ(forms.size(), 2u);
-  EXPECT_EQ(forms[1].problem, make_gemm(4, 60, 4, DType::fp32, Layout::ccr));
-  EXPECT_EQ(copied(forms[1]), "abc");
+  ASSERT_EQ(forms.size(), 4u);
+  EXPECT_EQ(forms[3].form.problem, make_gemm(4, 60, 4, DType::fp32, Layout::ccr));
+  EXPECT_EQ(copied(forms[3].form), "abc");
 }
 
 TEST(AlignedForms, AreForLinesThatNeedThem) {
@@ -59,10 +65,11 @@ TEST(AlignedForms, AreForLinesThatNeedThem) {
   GemmProblem gaps = make_gemm(16, 16, 16, DType::bf16);
   gaps.lda = 19;
   const auto forms = aligned_forms(gaps);
-  ASSERT_EQ(forms.size(), 2u);
-  EXPECT_EQ(forms[1].problem, make_gemm(16, 16, 16, DType::bf16))
+  ASSERT_EQ(forms.size(), 4u);
+  EXPECT_EQ(forms[2].form.problem.gemm().lda, 16);
+  EXPECT_EQ(forms[3].form.problem, make_gemm(16, 16, 16, DType::bf16))
       << "the sizes are aligned, the gaps are not";
-  EXPECT_EQ(copied(forms[1]), "a");
+  EXPECT_EQ(copied(forms[3].form), "a");
 }
 
 class AlignedOnGpu : public testing::Test {
@@ -96,6 +103,14 @@ TEST_F(AlignedOnGpu, CopiesAreUsedWhereTheyAreWorthTheirTime) {
   // Copies would take longer than the product.
   EXPECT_FALSE(solution(make_gemm(64, 51, 64, DType::bf16)).form.padded());
   EXPECT_FALSE(solution(make_gemm(8192, 50304, 768, DType::bf16)).form.padded());
+}
+
+TEST_F(AlignedOnGpu, GapsBehindRowsDoWhereCIsAligned) {
+  const Solution input = solution(make_gemm(8192, 768, 50257, DType::bf16, Layout::rrr));
+  EXPECT_EQ(copied(input.form), "a");
+  EXPECT_EQ(input.form.problem.gemm().k, 50257);
+  EXPECT_EQ(copied(solution(make_gemm(50257, 768, 8192, DType::bf16, Layout::crr)).form), "a");
+  EXPECT_EQ(copied(solution(make_gemm(8192, 50257, 768, DType::bf16)).form), "bc");
 }
 
 TEST_F(AlignedOnGpu, CopiesKeepLimits) {

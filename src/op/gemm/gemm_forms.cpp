@@ -90,35 +90,60 @@ bool is_unaligned(const MatrixView& view) noexcept {
 
 }  // namespace
 
-void for_each_aligned_form(const GemmProblem& problem, const std::function<void(const ExecutionForm&)>& add) {
-  // Lines at multiples of 128 bytes are what models know best, and of 16 bytes what small sizes can afford.
+namespace {
+
+/// Rounds sizes up until every line is of whole `grain_bytes`.
+ExecutionForm widened(const GemmProblem& problem, std::int64_t grain_bytes) {
+  ExecutionForm form;
+  GemmProblem p = problem;
+  const auto widen = [&](const MatrixView& view, std::int64_t& size, std::int64_t& leading) {
+    if (!is_unaligned(view)) return false;
+    size = round_up(view.length(), grain_bytes / bytes_of(view.dtype));
+    leading = 0;
+    return true;
+  };
+  const auto copy = [](bool copied, std::int64_t& leading, bool& copies) {
+    copies |= copied;
+    if (copies) leading = 0;
+  };
+  // A larger size can give another operand more lines, or lines without their gaps; until all are aligned.
+  for (bool done = false; !done;) {
+    const bool a = widen(view_a(p), row_major_a(p.layout) ? p.k : p.m, p.lda);
+    const bool b = widen(view_b(p), row_major_b(p.layout) ? p.n : p.k, p.ldb);
+    const bool c = widen(view_c(p), p.n, p.ldc);
+    const bool new_m = p.m != problem.m, new_n = p.n != problem.n, new_k = p.k != problem.k;
+    copy(a || new_m || new_k, p.lda, form.copies_a);
+    copy(b || new_n || new_k, p.ldb, form.copies_b);
+    copy(c || new_m || new_n, p.ldc, form.copies_c);
+    done = !(a || b || c);
+  }
+  form.problem = p;
+  return with_copy_bytes(problem, form);
+}
+
+/// Puts gaps behind the lines of A and B, up to whole `grain_bytes`.
+ExecutionForm with_gaps(const GemmProblem& problem, std::int64_t grain_bytes) {
+  ExecutionForm form;
+  GemmProblem p = problem;
+  const auto gap = [&](const MatrixView& view, std::int64_t& leading, bool& copies) {
+    copies = is_unaligned(view);
+    if (copies) leading = round_up(view.length(), grain_bytes / bytes_of(view.dtype));
+  };
+  gap(view_a(problem), p.lda, form.copies_a);
+  gap(view_b(problem), p.ldb, form.copies_b);
+  form.problem = p;
+  return with_copy_bytes(problem, form);
+}
+
+}  // namespace
+
+void for_each_aligned_form(const GemmProblem& problem, const std::function<void(const AlignedForm&)>& add) {
+  const bool stores = is_unaligned(view_c(problem));
+  if (!stores && !is_unaligned(view_a(problem)) && !is_unaligned(view_b(problem))) return;
   for (const std::int64_t grain_bytes : {128, 16}) {
-    ExecutionForm form;
-    GemmProblem p = problem;
-    const auto widen = [&](const MatrixView& view, std::int64_t& size, std::int64_t& leading) {
-      if (!is_unaligned(view)) return false;
-      size = round_up(view.length(), grain_bytes / bytes_of(view.dtype));
-      leading = 0;
-      return true;
-    };
-    const auto copy = [](bool copied, std::int64_t& leading, bool& copies) {
-      copies |= copied;
-      if (copies) leading = 0;
-    };
-    // A larger size can give another operand more lines, or lines without their gaps; until all are aligned.
-    for (bool done = false; !done;) {
-      const bool a = widen(view_a(p), row_major_a(p.layout) ? p.k : p.m, p.lda);
-      const bool b = widen(view_b(p), row_major_b(p.layout) ? p.n : p.k, p.ldb);
-      const bool c = widen(view_c(p), p.n, p.ldc);
-      const bool new_m = p.m != problem.m, new_n = p.n != problem.n, new_k = p.k != problem.k;
-      copy(a || new_m || new_k, p.lda, form.copies_a);
-      copy(b || new_n || new_k, p.ldb, form.copies_b);
-      copy(c || new_m || new_n, p.ldc, form.copies_c);
-      done = !(a || b || c);
-    }
-    if (!form.padded()) return;
-    form.problem = p;
-    add(with_copy_bytes(problem, form));
+    const ExecutionForm wide = widened(problem, grain_bytes);
+    if (!stores) add({with_gaps(problem, grain_bytes), wide.problem});
+    add({wide, wide.problem});
   }
 }
 

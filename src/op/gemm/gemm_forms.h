@@ -18,9 +18,9 @@ CopiedOperands copied_operands(const GemmProblem& problem, const ExecutionForm& 
 void for_each_form(const GemmProblem& problem, const std::function<void(const ExecutionForm&)>& add);
 
 /// Forms in which the lines of every operand begin at multiples of 16 bytes, so that kernels with vector
-/// loads take them: sizes rounded up to whole 128 bytes, and to whole 16 bytes. None where all lines begin so
-/// already. Gaps behind the lines would do for the tensor memory accelerator, but cuBLASLt's algorithms also
-/// want the sizes.
-void for_each_aligned_form(const GemmProblem& problem, const std::function<void(const ExecutionForm&)>& add);
+/// loads take them: gaps behind the lines of A and B, and sizes rounded up; each for lines of whole 128 bytes
+/// and of whole 16 bytes. Gaps need fewer copies, but do not help where lines of C are unaligned: cuBLASLt's
+/// fast kernels then refuse the size. None where all lines are aligned.
+void for_each_aligned_form(const GemmProblem& problem, const std::function<void(const AlignedForm&)>& add);
 
 }  // namespace kscout

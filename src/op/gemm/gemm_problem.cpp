@@ -305,7 +305,7 @@ class GemmOperation final : public StructOperation<GemmProblem> {
     kscout::for_each_form(problem.as<GemmProblem>(), add);
   }
   void for_each_aligned_form(ProblemRef problem,
-                             const std::function<void(const ExecutionForm&)>& add) const override {
+                             const std::function<void(const AlignedForm&)>& add) const override {
     kscout::for_each_aligned_form(problem.as<GemmProblem>(), add);
   }
   CopiedOperands copied_operands(ProblemRef problem, const ExecutionForm& form) const override {
