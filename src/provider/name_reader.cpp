@@ -1,7 +1,68 @@
 
 #include "provider/name_reader.h"
 
+#include <iterator>
+
+#include <fmt/compile.h>
+
 namespace kscout {
+
+namespace {
+
+std::string_view letters_of(const NamePart& part, const KernelConfig& config) {
+  const bool first = config[part.axis] != 0, second = config[part.axis + 1] != 0;
+  return part.packed.substr(first ? 0 : 1, (first ? 1 : 0) + (second ? 1 : 0));
+}
+
+void read_letters(const NamePart& part, NameReader& in, KernelConfig& config) {
+  const bool none = in.optional("nopack");
+  if (!none) in.literal("pack");
+  const bool first = !none && in.optional(part.packed.substr(0, 1));
+  const bool second = !none && in.optional(part.packed.substr(1));
+  if (!none && !first && !second)
+    in.bad(fmt::format("'{}', '{}' or '{}'", part.packed.substr(0, 1), part.packed.substr(1), part.packed));
+  config[part.axis] = first;
+  config[part.axis + 1] = second;
+}
+
+}  // namespace
+
+void print_axes(std::string& text, const KernelConfig& config, std::span<const NamePart> parts) {
+  for (const NamePart& part : parts) {
+    const std::int32_t value = config[part.axis];
+    if (part.optional && value == 0) continue;
+    text += part.literal;
+    const Axis& axis = config.space->axes[part.axis];
+    if (!part.packed.empty()) {
+      const std::string_view letters = letters_of(part, config);
+      text += letters.empty() ? "nopack" : "pack";
+      text += letters;
+    } else if (!axis.words.empty()) {
+      text += axis.words[static_cast<std::size_t>(value)];
+    } else {
+      fmt::format_to(std::back_inserter(text), FMT_COMPILE("{}"), value);
+    }
+  }
+}
+
+void read_axes(NameReader& in, KernelConfig& config, std::span<const NamePart> parts) {
+  for (const NamePart& part : parts) {
+    const Axis& axis = config.space->axes[part.axis];
+    if (part.optional) {
+      const bool is_there = in.optional(part.literal);
+      config[part.axis] = is_there ? in.number(axis.name) : 0;
+      if (is_there && config[part.axis] == 0) in.bad(fmt::format("a {} above 0", axis.name));
+      continue;
+    }
+    in.literal(part.literal);
+    if (!part.packed.empty()) {
+      read_letters(part, in, config);
+    } else {
+      config[part.axis] = axis.words.empty() ? in.number(axis.name) : in.word(axis.name, axis.words);
+    }
+  }
+  if (!in.rest.empty()) in.bad("the end");
+}
 
 std::string gemm_signature_text(const Signature& s) {
   const Signature usual = signature_of(make_gemm(0, 0, 0, s.dtype_a, s.layout));

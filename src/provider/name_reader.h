@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 
+#include <kscout/config.h>
 #include <kscout/problem.h>
 
 #include "core/fail.h"
@@ -69,6 +70,33 @@ struct NameReader {
       fail(Errc::invalid_argument, "'{}' is no {} kernel: {}", name, provider, why);
   }
 };
+
+// ---- Prints and parses the axes of a config by one table.
+//
+//     constexpr NamePart kName[] = {{"__", axis_at(kAxes, "isa")}, {"_", axis_at(kAxes, "kind")},
+//                                   {"_", axis_at(kAxes, "mr")},   {"x", axis_at(kAxes, "nr")}};
+//     print_axes(text, config, kName);   // "__avx2_tiled_6x16"
+//     read_axes(in, config, kName);
+
+struct NamePart {
+  std::string_view literal;
+  std::size_t axis;              ///< its word or number follows the literal
+  bool optional = false;         ///< left out, with its literal, where the value is 0
+  std::string_view packed = {};  ///< not empty: this axis and the next are flags of two operands with
+                                 ///< these letters: "nopack", "packa", "packb" or "packab"
+};
+
+/// Position of the axis with this name.
+consteval std::size_t axis_at(std::span<const Axis> axes, std::string_view name) {
+  std::size_t at = 0;
+  while (axes[at].name != name) ++at;
+  return at;
+}
+
+/// Appends to `text`. The config must have a value on each axis.
+void print_axes(std::string& text, const KernelConfig& config, std::span<const NamePart> parts);
+/// Reads what print_axes writes, and expects the end of the name.
+void read_axes(NameReader& in, KernelConfig& config, std::span<const NamePart> parts);
 
 // ---- Prints and parses a GEMM's signature inside a kernel's name: dtype "_" layout { "_" type } ["_"
 // epilogue] ["_acc"]. A type ("B", "C" or "Acc" and a dtype) is written when it differs from the usual type

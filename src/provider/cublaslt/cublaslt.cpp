@@ -41,6 +41,14 @@ constexpr std::tuple kCublasLtFields{
     &CublasLtConfig::cluster_m, &CublasLtConfig::cluster_n};
 static_assert(std::tuple_size_v<decltype(kCublasLtFields)> == std::size(kCublasLtAxes));
 
+constexpr NamePart kAlgorithmName[] = {
+    {"a", axis_at(kCublasLtAxes, "algorithm")},  {"_", axis_at(kCublasLtAxes, "tile_m")},
+    {"x", axis_at(kCublasLtAxes, "tile_n")},     {"x", axis_at(kCublasLtAxes, "tile_k")},
+    {"_st", axis_at(kCublasLtAxes, "stages")},   {"_s", axis_at(kCublasLtAxes, "split_k")},
+    {"_", axis_at(kCublasLtAxes, "reduction")},  {"_w", axis_at(kCublasLtAxes, "swizzle")},
+    {"_o", axis_at(kCublasLtAxes, "custom")},    {"_", axis_at(kCublasLtAxes, "inner")},
+    {"_c", axis_at(kCublasLtAxes, "cluster_m")}, {"x", axis_at(kCublasLtAxes, "cluster_n")}};
+
 class CublasLtProvider final : public Provider {
  public:
   std::string_view name() const noexcept override { return "cublaslt"; }
@@ -63,11 +71,10 @@ class CublasLtProvider final : public Provider {
   std::string print(const Signature& signature, const KernelConfig& config) const override {
     check_signature(*this, signature);
     const CublasLtConfig c = CublasLtConfig::from(config);
-    const std::string head = fmt::format("cublaslt_gemm_{}_v{}__", gemm_signature_text(signature), c.version);
-    if (c.suggestion > 0) return head + fmt::format("suggestion{}", c.suggestion);
-    return head + fmt::format("a{}_{}x{}x{}_st{}_s{}_{}_w{}_o{}_{}_c{}x{}", c.algorithm, c.tile_m, c.tile_n,
-                              c.tile_k, c.stages, c.split_k, kReductions[c.reduction], c.swizzle, c.custom,
-                              kInner[c.inner], c.cluster_m, c.cluster_n);
+    std::string text = fmt::format("cublaslt_gemm_{}_v{}__", gemm_signature_text(signature), c.version);
+    if (c.suggestion > 0) return text + fmt::format("suggestion{}", c.suggestion);
+    print_axes(text, config, kAlgorithmName);
+    return text;
   }
 
   NamedConfig parse(std::string_view name) const override {
@@ -82,11 +89,10 @@ class CublasLtProvider final : public Provider {
     if (in.optional("suggestion")) {
       c.suggestion = in.number("suggestion");
       if (c.suggestion == 0) in.bad("a suggestion above 0");
-    } else {
-      read_algorithm(in, c);
     }
-    if (!in.rest.empty()) in.bad("the end");
-    return {signature, c.kernel_config()};
+    KernelConfig config = c.kernel_config();
+    read_axes(in, config, c.suggestion > 0 ? std::span<const NamePart>() : kAlgorithmName);
+    return {signature, config};
   }
 
   Traits traits(const Signature& signature, const KernelConfig& config, const Device&) const override {
@@ -114,34 +120,6 @@ class CublasLtProvider final : public Provider {
         (t.tile_m * bytes_per_element(signature.dtype_a) + t.tile_n * bytes_per_element(signature.dtype_b));
     t.register_elements = t.tile_m * t.tile_n;
     return t;
-  }
-
- private:
-  static void read_algorithm(NameReader& in, CublasLtConfig& c) {
-    in.literal("a");
-    c.algorithm = in.number("algorithm");
-    in.literal("_");
-    c.tile_m = in.number("tile_m");
-    in.literal("x");
-    c.tile_n = in.number("tile_n");
-    in.literal("x");
-    c.tile_k = in.number("tile_k");
-    in.literal("_st");
-    c.stages = in.number("stages");
-    in.literal("_s");
-    c.split_k = in.number("split_k");
-    in.literal("_");
-    c.reduction = in.word("reduction", kReductions);
-    in.literal("_w");
-    c.swizzle = in.number("swizzle");
-    in.literal("_o");
-    c.custom = in.number("custom");
-    in.literal("_");
-    c.inner = in.word("inner", kInner);
-    in.literal("_c");
-    c.cluster_m = in.number("cluster_m");
-    in.literal("x");
-    c.cluster_n = in.number("cluster_n");
   }
 };
 

@@ -53,29 +53,32 @@ std::int32_t raw(E value) noexcept {
   return static_cast<std::int32_t>(value);
 }
 
-std::string_view packs_word(bool a, bool b) {
-  return a ? (b ? "packab" : "packa") : (b ? "packb" : "nopack");
-}
+constexpr NamePart kName[] = {{"__", axis_at(kAxes, "isa")},
+                              {"_", axis_at(kAxes, "kind")},
+                              {"_", axis_at(kAxes, "mr")},
+                              {"x", axis_at(kAxes, "nr")},
+                              {"_", axis_at(kAxes, "pack_a"), false, "ab"},
+                              {"_p", axis_at(kAxes, "prefetch"), true},
+                              {"_b", axis_at(kAxes, "mc")},
+                              {"x", axis_at(kAxes, "kc")},
+                              {"x", axis_at(kAxes, "nc")},
+                              {"_", axis_at(kAxes, "order")},
+                              {"_s", axis_at(kAxes, "split_k")},
+                              {"_t", axis_at(kAxes, "threads_m")},
+                              {"x", axis_at(kAxes, "threads_n")}};
 
 std::string print_native_gemm(const Signature& signature, const KernelConfig& config) {
-  const NativeConfig c = NativeConfig::from(config);
-  // Compiled format strings: reading a model prints all of its configs.
-  fmt::memory_buffer text;
-  const auto to = fmt::appender(text);
-  fmt::format_to(to, FMT_COMPILE("native_gemm_{}_{}{}__{}_{}_{}x{}_{}"), word(signature.dtype_a),
-                 word(signature.layout), signature.accumulate ? "_acc" : "", kIsaWords[raw(c.isa)],
-                 kKindWords[raw(c.kind)], c.mr, c.nr, packs_word(c.pack_a, c.pack_b));
-  if (c.prefetch != 0) fmt::format_to(to, FMT_COMPILE("_p{}"), c.prefetch);
-  fmt::format_to(to, FMT_COMPILE("_b{}x{}x{}_{}_s{}_t{}x{}"), c.mc, c.kc, c.nc, kOrderWords[raw(c.order)],
-                 c.split_k, c.threads_m, c.threads_n);
-  return fmt::to_string(text);
+  NativeConfig::from(config);  // throws for a value that no name can hold
+  std::string text = fmt::format(FMT_COMPILE("native_gemm_{}_{}{}"), word(signature.dtype_a),
+                                 word(signature.layout), signature.accumulate ? "_acc" : "");
+  print_axes(text, config, kName);
+  return text;
 }
 
 NamedConfig parse_native_gemm(std::string_view name) {
   NameReader in("native", name);
   NamedConfig result{{}, KernelConfig(native_gemm_space)};
   Signature& s = result.signature;
-  KernelConfig& c = result.config;
   in.literal("native_gemm_");
   s.dtype_a = s.dtype_b = s.dtype_c = s.dtype_acc =
       static_cast<DType>(in.word("dtype", EnumWords<DType>::words));
@@ -83,40 +86,7 @@ NamedConfig parse_native_gemm(std::string_view name) {
   s.layout = static_cast<Layout>(in.word("layout", kGemmLayoutWords));
   s.accumulate = in.optional("_acc");
   in.check_signature(native_gemm_space, s);
-  in.literal("__");
-  c.set("isa", in.word("isa", kIsaWords));
-  in.literal("_");
-  c.set("kind", in.word("kind", kKindWords));
-  in.literal("_");
-  c.set("mr", in.number("mr"));
-  in.literal("x");
-  c.set("nr", in.number("nr"));
-  in.literal("_");
-  const bool none = in.optional("nopack");
-  if (!none) in.literal("pack");
-  const bool pack_a = !none && in.optional("a");
-  const bool pack_b = !none && in.optional("b");
-  if (!none && !pack_a && !pack_b) in.bad("'a', 'b' or 'ab'");
-  c.set("pack_a", pack_a);
-  c.set("pack_b", pack_b);
-  const bool prefetches = in.optional("_p");
-  c.set("prefetch", prefetches ? in.number("prefetch") : 0);
-  if (prefetches && c["prefetch"] == 0) in.bad("a prefetch above 0");
-  in.literal("_b");
-  c.set("mc", in.number("mc"));
-  in.literal("x");
-  c.set("kc", in.number("kc"));
-  in.literal("x");
-  c.set("nc", in.number("nc"));
-  in.literal("_");
-  c.set("order", in.word("order", kOrderWords));
-  in.literal("_s");
-  c.set("split_k", in.number("split_k"));
-  in.literal("_t");
-  c.set("threads_m", in.number("threads_m"));
-  in.literal("x");
-  c.set("threads_n", in.number("threads_n"));
-  if (!in.rest.empty()) in.bad("the end");
+  read_axes(in, result.config, kName);
   return result;
 }
 

@@ -49,10 +49,6 @@ constexpr std::tuple kConvFields{
     &NativeConvConfig::threads_p, &NativeConvConfig::threads_k};
 static_assert(std::tuple_size_v<decltype(kConvFields)> == std::size(kConvAxes));
 
-std::string_view conv_packs_word(bool x, bool w) {
-  return x ? (w ? "packxw" : "packx") : (w ? "packw" : "nopack");
-}
-
 }  // namespace
 
 constexpr ConfigSpace native_conv_fwd_space{"native", Op::conv_fwd, kConvAxes};
@@ -71,13 +67,23 @@ NativeConvConfig NativeConvConfig::from(const KernelConfig& config) {
 
 namespace {
 
+constexpr NamePart kConvName[] = {{"__", axis_at(kConvAxes, "isa")},
+                                  {"_", axis_at(kConvAxes, "kind")},
+                                  {"_", axis_at(kConvAxes, "mr")},
+                                  {"x", axis_at(kConvAxes, "nr")},
+                                  {"_", axis_at(kConvAxes, "pack_x"), false, "xw"},
+                                  {"_b", axis_at(kConvAxes, "pixels")},
+                                  {"x", axis_at(kConvAxes, "depth")},
+                                  {"x", axis_at(kConvAxes, "channels")},
+                                  {"_t", axis_at(kConvAxes, "threads_p")},
+                                  {"x", axis_at(kConvAxes, "threads_k")}};
+
 std::string print_native_conv(const Signature& signature, const KernelConfig& config) {
-  const NativeConvConfig c = NativeConvConfig::from(config);
-  return fmt::format(
-      "native_{}_{}_{}__{}_{}_{}x{}_{}_b{}x{}x{}_t{}x{}", word(signature.op), word(signature.dtype_a),
-      word(signature.layout), kConvIsaWords[static_cast<std::int32_t>(c.isa)],
-      kConvKindWords[static_cast<std::int32_t>(c.kind)], c.mr, c.nr, conv_packs_word(c.pack_x, c.pack_w),
-      c.pixels, c.depth, c.channels, c.threads_p, c.threads_k);
+  NativeConvConfig::from(config);  // throws for a value that no name can hold
+  std::string text =
+      fmt::format("native_{}_{}_{}", word(signature.op), word(signature.dtype_a), word(signature.layout));
+  print_axes(text, config, kConvName);
+  return text;
 }
 
 NamedConfig parse_native_conv(std::string_view name) {
@@ -89,35 +95,8 @@ NamedConfig parse_native_conv(std::string_view name) {
   in.literal("_");
   const auto layout = static_cast<Layout>(in.word("layout", EnumWords<Layout>::words));
   NamedConfig result{signature_of(make_conv(op, dtype, layout)), KernelConfig(native_conv_space(op))};
-  KernelConfig& c = result.config;
   in.check_signature(native_conv_space(op), result.signature);
-  in.literal("__");
-  c.set("isa", in.word("isa", kConvIsaWords));
-  in.literal("_");
-  c.set("kind", in.word("kind", kConvKindWords));
-  in.literal("_");
-  c.set("mr", in.number("mr"));
-  in.literal("x");
-  c.set("nr", in.number("nr"));
-  in.literal("_");
-  const bool none = in.optional("nopack");
-  if (!none) in.literal("pack");
-  const bool pack_x = !none && in.optional("x");
-  const bool pack_w = !none && in.optional("w");
-  if (!none && !pack_x && !pack_w) in.bad("'x', 'w' or 'xw'");
-  c.set("pack_x", pack_x);
-  c.set("pack_w", pack_w);
-  in.literal("_b");
-  c.set("pixels", in.number("pixels"));
-  in.literal("x");
-  c.set("depth", in.number("depth"));
-  in.literal("x");
-  c.set("channels", in.number("channels"));
-  in.literal("_t");
-  c.set("threads_p", in.number("threads_p"));
-  in.literal("x");
-  c.set("threads_k", in.number("threads_k"));
-  if (!in.rest.empty()) in.bad("the end");
+  read_axes(in, result.config, kConvName);
   return result;
 }
 

@@ -42,67 +42,40 @@ constexpr std::tuple kGroupedFields{&G::isa,      &G::kind,    &G::mr,      &G::
                                     &G::schedule, &G::piece_m, &G::piece_n, &G::threads_m, &G::threads_n};
 static_assert(std::tuple_size_v<decltype(kGroupedFields)> == std::size(kGroupedAxes));
 
-std::string_view grouped_packs_word(bool a, bool b) {
-  return a ? (b ? "packab" : "packa") : (b ? "packb" : "nopack");
-}
+constexpr NamePart kGroupedName[] = {{"__", axis_at(kGroupedAxes, "isa")},
+                                     {"_", axis_at(kGroupedAxes, "kind")},
+                                     {"_", axis_at(kGroupedAxes, "mr")},
+                                     {"x", axis_at(kGroupedAxes, "nr")},
+                                     {"_", axis_at(kGroupedAxes, "pack_a"), false, "ab"},
+                                     {"_b", axis_at(kGroupedAxes, "mc")},
+                                     {"x", axis_at(kGroupedAxes, "kc")},
+                                     {"x", axis_at(kGroupedAxes, "nc")},
+                                     {"_", axis_at(kGroupedAxes, "order")},
+                                     {"_", axis_at(kGroupedAxes, "schedule")},
+                                     {"_w", axis_at(kGroupedAxes, "piece_m")},
+                                     {"x", axis_at(kGroupedAxes, "piece_n")},
+                                     {"_t", axis_at(kGroupedAxes, "threads_m")},
+                                     {"x", axis_at(kGroupedAxes, "threads_n")}};
 
 std::string print_native_grouped(const Signature& signature, const KernelConfig& config) {
-  const G c = G::from(config);
-  return fmt::format(
-      "native_grouped_gemm_{}_{}__{}_{}_{}x{}_{}_b{}x{}x{}_{}_{}_w{}x{}_t{}x{}", word(signature.dtype_a),
-      word(signature.layout), kGroupedIsaWords[static_cast<std::int32_t>(c.isa)],
-      kGroupedKindWords[static_cast<std::int32_t>(c.kind)], c.mr, c.nr,
-      grouped_packs_word(c.pack_a, c.pack_b), c.mc, c.kc, c.nc,
-      kGroupedOrderWords[static_cast<std::int32_t>(c.order)],
-      kScheduleWords[static_cast<std::int32_t>(c.schedule)], c.piece_m, c.piece_n, c.threads_m, c.threads_n);
+  G::from(config);  // throws for a value that no name can hold
+  std::string text =
+      fmt::format("native_grouped_gemm_{}_{}", word(signature.dtype_a), word(signature.layout));
+  print_axes(text, config, kGroupedName);
+  return text;
 }
 
 NamedConfig parse_native_grouped(std::string_view name) {
   NameReader in("native", name);
   NamedConfig result{{.op = Op::grouped_gemm}, KernelConfig(native_grouped_space)};
   Signature& s = result.signature;
-  KernelConfig& c = result.config;
   in.literal("native_grouped_gemm_");
   s.dtype_a = s.dtype_b = s.dtype_c = s.dtype_acc =
       static_cast<DType>(in.word("dtype", EnumWords<DType>::words));
   in.literal("_");
   s.layout = static_cast<Layout>(in.word("layout", kGemmLayoutWords));
   in.check_signature(native_grouped_space, s);
-  in.literal("__");
-  c.set("isa", in.word("isa", kGroupedIsaWords));
-  in.literal("_");
-  c.set("kind", in.word("kind", kGroupedKindWords));
-  in.literal("_");
-  c.set("mr", in.number("mr"));
-  in.literal("x");
-  c.set("nr", in.number("nr"));
-  in.literal("_");
-  const bool none = in.optional("nopack");
-  if (!none) in.literal("pack");
-  const bool pack_a = !none && in.optional("a");
-  const bool pack_b = !none && in.optional("b");
-  if (!none && !pack_a && !pack_b) in.bad("'a', 'b' or 'ab'");
-  c.set("pack_a", pack_a);
-  c.set("pack_b", pack_b);
-  in.literal("_b");
-  c.set("mc", in.number("mc"));
-  in.literal("x");
-  c.set("kc", in.number("kc"));
-  in.literal("x");
-  c.set("nc", in.number("nc"));
-  in.literal("_");
-  c.set("order", in.word("order", kGroupedOrderWords));
-  in.literal("_");
-  c.set("schedule", in.word("schedule", kScheduleWords));
-  in.literal("_w");
-  c.set("piece_m", in.number("piece_m"));
-  in.literal("x");
-  c.set("piece_n", in.number("piece_n"));
-  in.literal("_t");
-  c.set("threads_m", in.number("threads_m"));
-  in.literal("x");
-  c.set("threads_n", in.number("threads_n"));
-  if (!in.rest.empty()) in.bad("the end");
+  read_axes(in, result.config, kGroupedName);
   return result;
 }
 
