@@ -29,6 +29,7 @@ struct TuneOptions {
   std::vector<std::string> op_names = {"gemm"}, layouts = {};
   std::vector<std::string> targets = {};  ///< empty: rank after a shared model, else relative and tflops
   std::uint32_t folds = 4;
+  std::size_t max_problems = 0;  ///< of each operation; 0: what the budget allows
   std::uint64_t seed = 1;
   bool replace = false, restart = false;
   Format format = Format::text;

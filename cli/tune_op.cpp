@@ -169,7 +169,8 @@ OpTune::OpTune(Op op, const TuneOptions& options, const Device& device, double s
   for (const Problem& problem : known) layouts.insert(signature_of(problem).layout);
   check_comparable(layouts);
   plan_ = make_plan(problems_to_measure(op_, options_, share_s, known),
-                    {.rules = options_.rules, .seed = options_.seed}, device_, kThrifty);
+                    {.rules = options_.rules, .max_problems = options_.max_problems, .seed = options_.seed},
+                    device_, kThrifty);
 }
 
 TunedOp OpTune::run(double budget_s) {
@@ -348,7 +349,11 @@ void OpTune::add_new_layouts(Verdict& verdict, const Model& installed, const Tab
   }
   ModelEvaluationOptions how;
   how.training = parts.training;
-  const MeasurementTable held_out = table_of_problems(parts.held_out, is_new);
+  // A layout that was measured on held-out problems only has no family in the candidate.
+  const Model candidate = Model::load(folder_.candidate());
+  const MeasurementTable held_out = table_of_problems(parts.held_out, [&](const Problem& problem) {
+    return is_new(problem) && candidate.family(signature_of(problem));
+  });
   const auto has_oracle = [](const auto& rows) { return oracle_of(rows).has_value(); };
   if (std::ranges::any_of(final_rows(held_out), has_oracle))
     verdict.on_new_layouts = evaluate_model(folder_.candidate(), held_out, how);

@@ -16,8 +16,9 @@ import time
 import unittest
 
 PROGRAMS, PYTHON = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
-# Small problems: a second measures enough of them.
+# Small problems: a second measures many of them.
 TUNE = ["tune", "--rules", "tiny", "--folds", "2", "--targets", "relative", "--max-gflop", "0.01", "--out", "m"]
+ENOUGH = ["--budget", "60", "--max-problems"]  # ends by its problems, also on a slow machine
 SOME_ROWS = 10000  # bytes of a journal with several finished problems
 INTO_M = ["tune", "--budget", "50", "--out", "m"]
 
@@ -62,7 +63,7 @@ class Tuning(unittest.TestCase):
 
     def have_tuned_model(self, *words):
         """The model m, tuned once with these options for all tests; what that tune printed."""
-        words = words or ("--budget", "3")
+        words = words or (*ENOUGH, "80")
         if words not in self.kept:
             done = self.tune(*words)
             self.assertFalse(self.has("m.sweep"))
@@ -104,10 +105,8 @@ class Tuning(unittest.TestCase):
                             (("--op", "conv_fwd", "--schema", "gemm"), "--schema gemm: it is of"),
                             (("--rules", "tinny"), "did you mean 'tiny'"), (("--held-out", "nan"), "--held-out"),
                             (("--max-gflop", "-1"), "--max-gflop")):
-            begin = time.monotonic()
             done = self.run_kscout(*INTO_M, *words, code=2)
             self.assertIn(text, done.stderr)
-            self.assertLess(time.monotonic() - begin, 10)
             self.assertFalse(self.has("m.sweep"), words)
         self.assertIn("1 or more for each of 5 operations", self.tune("--op", "all", "--budget", "3", code=2).stderr)
         os.mkdir(self.path("m"))
@@ -176,7 +175,7 @@ class Tuning(unittest.TestCase):
 
     def test_a_worse_model_is_not_installed(self):
         small = ["--held-out", "0.6"]
-        self.have_tuned_model("--budget", "4", *small)
+        self.have_tuned_model(*ENOUGH, "80", *small)
         good = self.bytes_of("m", "model.ksf")
         # From now on what is trained on lies: the slowest configs look fastest. What is held out stays true.
         parts = ["--seed", "1751477348", "--held-out", "0.6", "--out"]
@@ -220,20 +219,28 @@ class Tuning(unittest.TestCase):
 
     def test_new_layouts_are_named_with_what_was_compared(self):
         share = ["--held-out", "0.6"]
-        first = self.have_tuned_model("--budget", "4", *share).stdout
+        first = self.have_tuned_model(*ENOUGH, "80", *share).stdout
         self.assertNotIn("compared ", first)
         self.assertNotIn("layouts ", first)
-        words = ["--budget", "2", "--layout", "crr,ccr", "--replace", *share]
+        words = [*ENOUGH, "80", "--layout", "crr,ccr", "--replace", *share]
         out = self.tune(*words).stdout
         self.assertRegex(out, r"(?m)^compared +with m on \d+ problems that neither was trained on \(layouts rcr, rrr\)$")
         self.assertRegex(out, r"(?m)^layouts +crr, ccr: m has no model of them; "
                               r"the new model reaches [\d.]+ % on \d+ held-out problems?$")
         done = json.loads(self.tune(*words, "--format", "json").stdout)
-        # A slow machine may have measured one of the new layouts only once, and held that problem out.
-        known = set(done["compared"]["layouts"])
-        self.assertEqual(known | set(done["new_layouts"]["layouts"]), {"rcr", "rrr", "crr", "ccr"})
-        self.assertTrue({"rcr", "rrr"} < known, known)
+        self.assertEqual(set(done["compared"]["layouts"]), {"rcr", "rrr", "crr", "ccr"})
         self.assertGreaterEqual(done["compared"]["problems"], 10)
+
+    def test_a_layout_that_is_only_held_out_has_no_model_yet(self):
+        share = ["--held-out", "0.9"]
+        self.tune(*ENOUGH, "80", *share)
+        # This one problem is held out, so that no model can be trained on its layout.
+        done = self.tune(*ENOUGH, "1", "--layout", "ccr", "--replace", *share, "--format", "json")
+        self.assertEqual(json.loads(done.stdout)["new_layouts"], {"layouts": ["ccr"], "problems": 0, "efficiency_mean": None})
+
+    def test_max_problems_ends_the_measuring(self):
+        self.tune(*ENOUGH, "20")
+        self.assertEqual(self.described("m/measurements.parquet")["problems"], 20)
 
     # ---- convolutions, and several operations
 
@@ -248,8 +255,7 @@ class Tuning(unittest.TestCase):
             self.assertRegex(done.stdout, rf"(?m)^installed +m/{op}_fp32_\S+ \(")
         self.assertEqual(done.stdout.count("analytic model"), 2, "convolutions have this baseline, too")
         self.assertEqual(self.installed_ops("m"), ["conv_fwd", "gemm"])
-        seconds = [int(text) for text in re.findall(r" rows in (\d+) s", done.stdout)]
-        self.assertLessEqual(sum(seconds), 6)
+        self.assertRegex(done.stderr, "conv_fwd: .* to draw from, 2 s\n")
         # --out is then a folder of models, where a choice finds them.
         for problem in ("gemm:40x40x40", "conv_fwd:1x16x14x14:24x3x3:pad=1"):
             ran = json.loads(self.run_kscout("run", problem, "--seconds", "0.01", "--format", "json", KSCOUT_MODEL_PATH="m").stdout)
@@ -309,9 +315,7 @@ class Tuning(unittest.TestCase):
         self.assertEqual({key: after.get(key) for key in before}, before)
 
     def test_an_operation_that_fails_does_not_stop_the_others(self):
-        # One second is too short for three problems with hundreds of configs each.
-        done = self.run_kscout("tune", "--op", "conv_fwd,gemm", "--rules", "full", "--folds", "2", "--targets", "relative", "--budget", "2",
-                               "--max-gflop", "5", "--layout", "rcr", "--out", "few", code=2)
+        done = self.run_kscout(*TUNE[:-1], "few", "--op", "conv_fwd,gemm", *ENOUGH, "1", code=2)
         self.assertIn("kscout tune: conv_fwd: too little was measured", done.stderr)
         self.assertIn("kscout tune: gemm: ", done.stderr, "its sweep began")
         self.assertIn("not tuned: conv_fwd", done.stderr)
