@@ -168,9 +168,10 @@ void setup_tune(CLI::App& verb) {
       ->check(CLI::Range(0.05, 0.9));
   verb.add_option("--max-gflop", options->max_gflop, "leave larger problems out; 0 = what the budget affords")
       ->capture_default_str();
-  verb.add_option("--max-problems", options->max_problems,
-                  "end after this many new problems of each operation, chosen by the seed; 0 = what the budget "
-                  "affords")
+  verb.add_option(
+          "--max-problems", options->max_problems,
+          "end after this many new problems of each operation, chosen by the seed; 0 = what the budget "
+          "affords")
       ->capture_default_str();
   verb.add_option("--schema", options->schema, "feature schema of every operation")
       ->default_str("gemm; conv_cpu for convolutions");
