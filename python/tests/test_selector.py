@@ -134,8 +134,8 @@ def test_a_verdict_says_which_rule_refuses_a_config_of_any_source():
     config = "cublaslt_gemm_bf16_rcr_v130100__a66_64x64x64_st0_s9_acc_w0_o0_any_c1x1"
     selector = Selector.analytic(device="h200")
     verdict = selector.verdict("gemm:16x8x4616:bf16", config)
-    assert (verdict.status, verdict.rule, verdict.since) == ("refused", "parts-reach-the-end", "cuBLASLt 13.1.0")
-    assert "last elements of K" in verdict.because
+    assert (verdict.status, verdict.rule, verdict.since) == ("refused", "algorithm 66 of cuBLASLt 13.1.0, gemm", "cuBLASLt 13.1.0")
+    assert "the split-K slices end before K" in verdict.because
     allowed = selector.verdict(Gemm(16, 8, 4608, "bf16"), kscout.Config(config))
     assert (allowed.status, allowed.rule, allowed.because, allowed.since) == ("allowed", None, None, None)
     assert selector.verdict("gemm:16x8x4608:bf16", config.replace("130100", "120900")).status == "unknown"

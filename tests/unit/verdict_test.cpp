@@ -27,9 +27,12 @@ Verdict verdict(ProblemRef problem, const KernelConfig& config) {
 TEST(Verdict, NamesTheErratumAndItsRelease) {
   const Verdict refused = verdict(make_gemm(16, 8, 4616, DType::bf16), nine_slices());
   EXPECT_EQ(refused.status, VerdictStatus::refused);
-  EXPECT_EQ(refused.rule, "parts-reach-the-end");
+  EXPECT_EQ(refused.rule, "algorithm 66 of cuBLASLt 13.1.0, gemm");
   EXPECT_EQ(refused.since, "cuBLASLt 13.1.0");
-  EXPECT_NE(refused.because.find("leaves out the last elements of K"), std::string::npos) << refused.because;
+  EXPECT_NE(refused.because.find("the split-K slices end before K"), std::string::npos) << refused.because;
+
+  const Verdict careful = verdict(make_gemm(16, 8, 4616, DType::bf16), nine_slices(130200));
+  EXPECT_EQ(careful.rule, "parts-reach-the-end") << "no other release was audited";
 
   const Verdict allowed = verdict(make_gemm(16, 8, 4608, DType::bf16), nine_slices());
   EXPECT_EQ(allowed.status, VerdictStatus::allowed);
@@ -43,7 +46,7 @@ TEST(Verdict, OtherRulesRefuseWithoutARelease) {
   EXPECT_EQ(legal.status, VerdictStatus::refused);
   EXPECT_EQ(legal.rule, "types");
   EXPECT_EQ(legal.since, "");
-  const Verdict rows = verdict(make_gemm(16, 8, 4609, DType::bf16), nine_slices());
+  const Verdict rows = verdict(make_gemm(16, 8, 4603, DType::bf16), nine_slices());
   EXPECT_EQ(rows.rule, "rows-16-byte-aligned");
   const Verdict other = verdict(parse_any_problem("conv_fwd:8x64x56x56:128x3x3:bf16"), nine_slices());
   EXPECT_EQ(other.status, VerdictStatus::refused);
