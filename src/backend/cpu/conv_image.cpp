@@ -15,9 +15,8 @@ std::int64_t most_taps(const ConvPlan& plan) {
   return taps;
 }
 
-/// Tiles of up to so many channels copy the inputs beside the padding, so that no tap is multiplied on its
-/// own.
-constexpr std::int64_t kShortDepth = 16;
+/// Max floats of the inputs beside the padding that a block copies: as many as a second-level cache keeps.
+constexpr std::int64_t kMaxPadded = 1 << 16;
 
 /// One tap, the first one.
 constexpr ConvTapRow kFirstTap{0, 0};
@@ -126,8 +125,10 @@ class ImageTiles {
   static std::int64_t rows_of_block(const ConvPlan& plan, const ConvWalk& walk) {
     return std::max<std::int64_t>(1, plan.config.pixels / walk.w.count);
   }
+  /// Register tiles beside the padding read copies of their inputs, with zeros for the padding, so that they
+  /// need no pointer per pixel and tap.
   static bool copies_padded(const ConvPlan& plan, const ConvWalk& walk) {
-    return joins_taps(plan, walk) && plan.source.group <= kShortDepth;
+    return walk.w.tap_step == 1 && padded_floats(plan, walk) <= kMaxPadded;
   }
   /// Inputs of the tiles of a block, with the padding.
   static std::int64_t padded_floats(const ConvPlan& plan, const ConvWalk& walk) {
