@@ -64,6 +64,19 @@ void read_axes(NameReader& in, KernelConfig& config, std::span<const NamePart> p
   if (!in.rest.empty()) in.bad("the end");
 }
 
+std::string conv_signature_text(const Signature& s) {
+  return fmt::format("{}_{}_{}", word(s.op), word(s.dtype_a), word(s.layout));
+}
+
+Signature read_conv_signature(NameReader& in) {
+  const auto op = static_cast<Op>(static_cast<int>(Op::conv_fwd) + in.word("op", kDirectionWords));
+  in.literal("_");
+  const auto dtype = static_cast<DType>(in.word("dtype", EnumWords<DType>::words));
+  in.literal("_");
+  const auto layout = static_cast<Layout>(in.word("layout", EnumWords<Layout>::words));
+  return signature_of(make_conv(op, dtype, layout));
+}
+
 std::string gemm_signature_text(const Signature& s) {
   const Signature usual = signature_of(make_gemm(0, 0, 0, s.dtype_a, s.layout));
   std::string text = fmt::format("{}_{}", word(s.dtype_a), word(s.layout));
@@ -72,6 +85,15 @@ std::string gemm_signature_text(const Signature& s) {
   if (s.dtype_acc != usual.dtype_acc) text += fmt::format("_Acc{}", word(s.dtype_acc));
   if (s.epilogue != Epilogue::none) text += fmt::format("_{}", word(s.epilogue));
   return s.accumulate ? text + "_acc" : text;
+}
+
+Signature read_uniform_signature(NameReader& in, Op op) {
+  Signature s{.op = op};
+  s.dtype_a = s.dtype_b = s.dtype_c = s.dtype_acc =
+      static_cast<DType>(in.word("dtype", EnumWords<DType>::words));
+  in.literal("_");
+  s.layout = static_cast<Layout>(in.word("layout", kGemmLayoutWords));
+  return s;
 }
 
 Signature read_gemm_signature(NameReader& in, std::string_view next) {

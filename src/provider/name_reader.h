@@ -98,6 +98,16 @@ void print_axes(std::string& text, const KernelConfig& config, std::span<const N
 /// Reads what print_axes writes, and expects the end of the name.
 void read_axes(NameReader& in, KernelConfig& config, std::span<const NamePart> parts);
 
+// ---- Prints and parses a convolution's signature inside a kernel's name: direction "_" dtype "_" layout.
+//
+//     std::string text = conv_signature_text(signature);         // "conv_fwd_bf16_nhwgc"
+//     Signature again = read_conv_signature(reader);
+
+inline constexpr std::string_view kDirectionWords[] = {"conv_fwd", "conv_bwd_data", "conv_bwd_weight"};
+
+std::string conv_signature_text(const Signature& signature);
+Signature read_conv_signature(NameReader& in);
+
 // ---- Prints and parses a GEMM's signature inside a kernel's name: dtype "_" layout { "_" type } ["_"
 // epilogue] ["_acc"]. A type ("B", "C" or "Acc" and a dtype) is written when it differs from the usual type
 // for A's (make_gemm).
@@ -106,6 +116,8 @@ void read_axes(NameReader& in, KernelConfig& config, std::span<const NamePart> p
 //     Signature again = read_gemm_signature(reader, "__");       // up to what follows it in the name
 
 std::string gemm_signature_text(const Signature& signature);
+/// dtype "_" layout, where all operands have one type.
+Signature read_uniform_signature(NameReader& in, Op op);
 
 /// `next`: the text that follows the signature in the name.
 Signature read_gemm_signature(NameReader& in, std::string_view next);

@@ -14,7 +14,6 @@ namespace kscout {
 namespace {
 
 constexpr std::string_view kCudnnModeWords[] = {"a", "b", "fallback"};
-constexpr std::string_view kCudnnOpWords[] = {"conv_fwd", "conv_bwd_data", "conv_bwd_weight"};
 /// Knobs in names.
 constexpr std::string_view kCudnnKnobWords[kCudnnKnobs] = {
     "split_k",  "tile_size",  "use_tex",        "kblock",      "ldga",     "split_k_buf",
@@ -92,15 +91,14 @@ class CudnnProvider final : public Provider {
   const ConfigSpace& space(Op op) const override {
     if (!is_direction(op))
       fail(Errc::unsupported, "cudnn has no kernels for {}; it has {}", word(op),
-           fmt::join(kCudnnOpWords, ", "));
+           fmt::join(kDirectionWords, ", "));
     return cudnn_space(op);
   }
 
   std::string print(const Signature& signature, const KernelConfig& config) const override {
     check_signature(*this, signature);
     const CudnnConfig c = CudnnConfig::from(config);
-    std::string text = fmt::format("cudnn_{}_{}_{}_v{}__", word(signature.op), word(signature.dtype_a),
-                                   word(signature.layout), c.version);
+    std::string text = fmt::format("cudnn_{}_v{}__", conv_signature_text(signature), c.version);
     if (c.suggestion > 0) {
       text += fmt::format("suggestion{}", c.suggestion);
       return c.mode == CudnnMode::a ? text : text + fmt::format("_{}", kCudnnModeWords[config[2]]);
@@ -115,13 +113,8 @@ class CudnnProvider final : public Provider {
   NamedConfig parse(std::string_view name) const override {
     NameReader in("cudnn", name);
     in.literal("cudnn_");
-    const auto op = static_cast<Op>(1 + in.word("op", kCudnnOpWords));
-    in.literal("_");
-    const auto dtype = static_cast<DType>(in.word("dtype", EnumWords<DType>::words));
-    in.literal("_");
-    const auto layout = static_cast<Layout>(in.word("layout", EnumWords<Layout>::words));
-    const Signature signature = signature_of(make_conv(op, dtype, layout));
-    in.check_signature(cudnn_space(op), signature);
+    const Signature signature = read_conv_signature(in);
+    in.check_signature(cudnn_space(signature.op), signature);
     CudnnConfig c;
     in.literal("_v");
     c.version = in.number("version");
@@ -132,7 +125,7 @@ class CudnnProvider final : public Provider {
       read_cudnn_engine(in, c);
     }
     if (!in.rest.empty()) in.bad("the end");
-    return {signature, c.kernel_config(op)};
+    return {signature, c.kernel_config(signature.op)};
   }
 
   Traits traits(const Signature&, const KernelConfig& config, const Device&) const override {

@@ -112,7 +112,6 @@ constexpr MiopenSolver kMiopenSolvers[] = {
 };
 
 constexpr std::string_view kMiopenAlgorithms[] = {"Direct", "GEMM", "ImplicitGEMM", "Winograd", "FFT"};
-constexpr std::string_view kMiopenOpWords[] = {"conv_fwd", "conv_bwd_data", "conv_bwd_weight"};
 
 constexpr auto kMiopenSolverWords = [] {
   std::array<std::string_view, std::size(kMiopenSolvers)> words;
@@ -154,29 +153,23 @@ class MiopenProvider final : public Provider {
   const ConfigSpace& space(Op op) const override {
     if (!is_direction(op))
       fail(Errc::unsupported, "miopen has no kernels for {}; it has {}", word(op),
-           fmt::join(kMiopenOpWords, ", "));
+           fmt::join(kDirectionWords, ", "));
     return miopen_space(op);
   }
 
   std::string print(const Signature& signature, const KernelConfig& config) const override {
     check_signature(*this, signature);
     const MiopenSolver& solver = solver_of(config);
-    return fmt::format("miopen_{}_{}_{}__{}", word(signature.op), word(signature.dtype_a),
-                       word(signature.layout), solver.name);
+    return fmt::format("miopen_{}__{}", conv_signature_text(signature), solver.name);
   }
 
   NamedConfig parse(std::string_view name) const override {
     NameReader in("miopen", name);
     in.literal("miopen_");
-    const auto op = static_cast<Op>(1 + in.word("op", kMiopenOpWords));
-    in.literal("_");
-    const auto dtype = static_cast<DType>(in.word("dtype", EnumWords<DType>::words));
-    in.literal("_");
-    const auto layout = static_cast<Layout>(in.word("layout", EnumWords<Layout>::words));
-    const Signature signature = signature_of(make_conv(op, dtype, layout));
-    in.check_signature(miopen_space(op), signature);
+    const Signature signature = read_conv_signature(in);
+    in.check_signature(miopen_space(signature.op), signature);
     in.literal("__");
-    const auto config = miopen_config(op, in.rest);
+    const auto config = miopen_config(signature.op, in.rest);
     if (!config)
       throw Error(Errc::invalid_argument, unknown_name_message("solver", in.rest, kMiopenSolverWords));
     return {signature, *config};

@@ -77,15 +77,10 @@ std::string print_native_gemm(const Signature& signature, const KernelConfig& co
 
 NamedConfig parse_native_gemm(std::string_view name) {
   NameReader in("native", name);
-  NamedConfig result{{}, KernelConfig(native_gemm_space)};
-  Signature& s = result.signature;
   in.literal("native_gemm_");
-  s.dtype_a = s.dtype_b = s.dtype_c = s.dtype_acc =
-      static_cast<DType>(in.word("dtype", EnumWords<DType>::words));
-  in.literal("_");
-  s.layout = static_cast<Layout>(in.word("layout", kGemmLayoutWords));
-  s.accumulate = in.optional("_acc");
-  in.check_signature(native_gemm_space, s);
+  NamedConfig result{read_uniform_signature(in, Op::gemm), KernelConfig(native_gemm_space)};
+  result.signature.accumulate = in.optional("_acc");
+  in.check_signature(native_gemm_space, result.signature);
   read_axes(in, result.config, kName);
   return result;
 }

@@ -13,7 +13,6 @@ namespace {
 constexpr std::string_view kConvIsaWords[] = {"scalar", "avx2", "avx512"};
 constexpr std::string_view kConvKindWords[] = {"gemm", "igemm", "rows", "patch", "lanes", "wino"};
 constexpr std::string_view kConvPackWords[] = {"none", "pack"};
-constexpr std::string_view kConvOpWords[] = {"conv_fwd", "conv_bwd_data", "conv_bwd_weight"};
 
 constexpr Axis kConvAxes[] = {
     {"isa", "1", "instruction set of the inner loop", kConvIsaWords},
@@ -80,8 +79,7 @@ constexpr NamePart kConvName[] = {{"__", axis_at(kConvAxes, "isa")},
 
 std::string print_native_conv(const Signature& signature, const KernelConfig& config) {
   NativeConvConfig::from(config);  // throws for a value that no name can hold
-  std::string text =
-      fmt::format("native_{}_{}_{}", word(signature.op), word(signature.dtype_a), word(signature.layout));
+  std::string text = "native_" + conv_signature_text(signature);
   print_axes(text, config, kConvName);
   return text;
 }
@@ -89,13 +87,9 @@ std::string print_native_conv(const Signature& signature, const KernelConfig& co
 NamedConfig parse_native_conv(std::string_view name) {
   NameReader in("native", name);
   in.literal("native_");
-  const Op op = static_cast<Op>(1 + in.word("op", kConvOpWords));
-  in.literal("_");
-  const auto dtype = static_cast<DType>(in.word("dtype", EnumWords<DType>::words));
-  in.literal("_");
-  const auto layout = static_cast<Layout>(in.word("layout", EnumWords<Layout>::words));
-  NamedConfig result{signature_of(make_conv(op, dtype, layout)), KernelConfig(native_conv_space(op))};
-  in.check_signature(native_conv_space(op), result.signature);
+  const Signature signature = read_conv_signature(in);
+  NamedConfig result{signature, KernelConfig(native_conv_space(signature.op))};
+  in.check_signature(*result.config.space, signature);
   read_axes(in, result.config, kConvName);
   return result;
 }

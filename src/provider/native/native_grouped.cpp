@@ -67,14 +67,9 @@ std::string print_native_grouped(const Signature& signature, const KernelConfig&
 
 NamedConfig parse_native_grouped(std::string_view name) {
   NameReader in("native", name);
-  NamedConfig result{{.op = Op::grouped_gemm}, KernelConfig(native_grouped_space)};
-  Signature& s = result.signature;
   in.literal("native_grouped_gemm_");
-  s.dtype_a = s.dtype_b = s.dtype_c = s.dtype_acc =
-      static_cast<DType>(in.word("dtype", EnumWords<DType>::words));
-  in.literal("_");
-  s.layout = static_cast<Layout>(in.word("layout", kGemmLayoutWords));
-  in.check_signature(native_grouped_space, s);
+  NamedConfig result{read_uniform_signature(in, Op::grouped_gemm), KernelConfig(native_grouped_space)};
+  in.check_signature(native_grouped_space, result.signature);
   read_axes(in, result.config, kGroupedName);
   return result;
 }
