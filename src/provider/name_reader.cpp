@@ -5,6 +5,8 @@
 
 #include <fmt/compile.h>
 
+#include <kscout/conv_problem.h>
+
 namespace kscout {
 
 namespace {
@@ -30,8 +32,9 @@ void read_letters(const NamePart& part, NameReader& in, KernelConfig& config) {
 void print_axes(std::string& text, const KernelConfig& config, std::span<const NamePart> parts) {
   for (const NamePart& part : parts) {
     const std::int32_t value = config[part.axis];
-    if (part.optional && value == 0) continue;
+    if ((part.optional || part.flag) && value == 0) continue;
     text += part.literal;
+    if (part.flag) continue;
     const Axis& axis = config.space->axes[part.axis];
     if (!part.packed.empty()) {
       const std::string_view letters = letters_of(part, config);
@@ -48,6 +51,10 @@ void print_axes(std::string& text, const KernelConfig& config, std::span<const N
 void read_axes(NameReader& in, KernelConfig& config, std::span<const NamePart> parts) {
   for (const NamePart& part : parts) {
     const Axis& axis = config.space->axes[part.axis];
+    if (part.flag) {
+      config[part.axis] = in.optional(part.literal);
+      continue;
+    }
     if (part.optional) {
       const bool is_there = in.optional(part.literal);
       config[part.axis] = is_there ? in.number(axis.name) : 0;

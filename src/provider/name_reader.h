@@ -84,6 +84,7 @@ struct NamePart {
   bool optional = false;         ///< left out, with its literal, where the value is 0
   std::string_view packed = {};  ///< not empty: this axis and the next are flags of two operands with
                                  ///< these letters: "nopack", "packa", "packb" or "packab"
+  bool flag = false;             ///< the literal alone stands for 1, and nothing for 0
 };
 
 /// Position of the axis with this name.

@@ -57,6 +57,27 @@ constexpr std::tuple kCutlassFields{
     &CutlassConfig::swizzle,   &CutlassConfig::decomposition, &CutlassConfig::split_k};
 static_assert(std::tuple_size_v<decltype(kCutlassFields)> == std::size(kCutlassAxes));
 
+constexpr NamePart kCutlassName[] = {{"__", axis_at(kCutlassAxes, "pipeline")},
+                                     {"_", axis_at(kCutlassAxes, "tile_m")},
+                                     {"x", axis_at(kCutlassAxes, "tile_n")},
+                                     {"x", axis_at(kCutlassAxes, "tile_k")},
+                                     {"_w", axis_at(kCutlassAxes, "warp_m")},
+                                     {"x", axis_at(kCutlassAxes, "warp_n")},
+                                     {"_c", axis_at(kCutlassAxes, "cluster_m")},
+                                     {"x", axis_at(kCutlassAxes, "cluster_n")},
+                                     {"_", axis_at(kCutlassAxes, "scheduler")},
+                                     {"_", axis_at(kCutlassAxes, "epilogue")},
+                                     {"_s", axis_at(kCutlassAxes, "stages")},
+                                     {"_a", axis_at(kCutlassAxes, "align")},
+                                     {"_swap", axis_at(kCutlassAxes, "swap_ab"), false, {}, true},
+                                     {"_fast", axis_at(kCutlassAxes, "fast_accum"), false, {}, true},
+                                     {"__", axis_at(kCutlassAxes, "raster")},
+                                     {"_z", axis_at(kCutlassAxes, "swizzle")},
+                                     {"_", axis_at(kCutlassAxes, "decomposition")},
+                                     {"_k", axis_at(kCutlassAxes, "split_k")}};
+/// The last parts are arguments of a launch.
+constexpr std::size_t kKernelParts = std::size(kCutlassName) - 4;
+
 /// Numbers of trait `algorithm`, above those of cuBLASLt, so that a joint model can distinguish the two
 /// providers.
 constexpr std::int32_t kFirstAlgorithm = 1000;
@@ -76,6 +97,14 @@ double stages_that_fit(const Signature& s, const CutlassConfig& c) {
   const double rows = c.is(CutlassPipeline::wgmma_coop) ? 128 : 64;
   const double store = c.is(CutlassEpilogue::tma) ? 2 * rows * columns * bytes_per_element(s.dtype_c) : 0;
   return std::floor((kShared - store) / stage);
+}
+
+std::string name_of(const Signature& signature, const KernelConfig& config, std::span<const NamePart> parts) {
+  check_signature(cutlass_provider(), signature);
+  CutlassConfig::from(config);  // throws for a value that no name can hold
+  std::string text = std::string(kPrefix) + gemm_signature_text(signature);
+  print_axes(text, config, parts);
+  return text;
 }
 
 class CutlassProvider final : public Provider {
@@ -98,28 +127,16 @@ class CutlassProvider final : public Provider {
   }
 
   std::string print(const Signature& signature, const KernelConfig& config) const override {
-    const CutlassConfig c = CutlassConfig::from(config);
-    return fmt::format("{}__{}_z{}_{}_k{}", cutlass_kernel_name(signature, config), kRasters[c.raster],
-                       c.swizzle, kDecompositions[c.decomposition], c.split_k);
+    return name_of(signature, config, kCutlassName);
   }
 
   NamedConfig parse(std::string_view name) const override {
     NameReader in("cutlass", name);
     in.literal(kPrefix);
-    const Signature signature = read_gemm_signature(in, "__");
-    in.check_signature(cutlass_gemm_space, signature);
-    CutlassConfig c;
-    read_kernel(in, c);
-    in.literal("__");
-    c.raster = in.word("raster", kRasters);
-    in.literal("_z");
-    c.swizzle = in.number("swizzle");
-    in.literal("_");
-    c.decomposition = in.word("decomposition", kDecompositions);
-    in.literal("_k");
-    c.split_k = in.number("split_k");
-    if (!in.rest.empty()) in.bad("the end");
-    return {signature, c.kernel_config()};
+    NamedConfig result{read_gemm_signature(in, "__"), KernelConfig(cutlass_gemm_space)};
+    in.check_signature(cutlass_gemm_space, result.signature);
+    read_axes(in, result.config, kCutlassName);
+    return result;
   }
 
   Traits traits(const Signature& signature, const KernelConfig& config, const Device&) const override {
@@ -157,33 +174,6 @@ class CutlassProvider final : public Provider {
     t.swizzle = c.swizzle;
     return t;
   }
-
- private:
-  static void read_kernel(NameReader& in, CutlassConfig& c) {
-    const auto pair = [&](std::string_view mark, std::int32_t& first, std::int32_t& second) {
-      in.literal(mark);
-      first = in.number("a size");
-      in.literal("x");
-      second = in.number("a size");
-    };
-    in.literal("__");
-    c.pipeline = in.word("pipeline", kPipelines);
-    pair("_", c.tile_m, c.tile_n);
-    in.literal("x");
-    c.tile_k = in.number("tile_k");
-    pair("_w", c.warp_m, c.warp_n);
-    pair("_c", c.cluster_m, c.cluster_n);
-    in.literal("_");
-    c.scheduler = in.word("scheduler", kSchedulers);
-    in.literal("_");
-    c.epilogue = in.word("epilogue", kEpilogues);
-    in.literal("_s");
-    c.stages = in.number("stages");
-    in.literal("_a");
-    c.align = in.number("align");
-    c.swap_ab = in.optional("_swap");
-    c.fast_accum = in.optional("_fast");
-  }
 };
 
 }  // namespace
@@ -204,13 +194,7 @@ KernelConfig CutlassConfig::kernel_config() const {
 }
 
 std::string cutlass_kernel_name(const Signature& signature, const KernelConfig& config) {
-  check_signature(cutlass_provider(), signature);
-  const CutlassConfig c = CutlassConfig::from(config);
-  return fmt::format("{}{}__{}_{}x{}x{}_w{}x{}_c{}x{}_{}_{}_s{}_a{}{}{}", kPrefix,
-                     gemm_signature_text(signature), kPipelines[c.pipeline], c.tile_m, c.tile_n, c.tile_k,
-                     c.warp_m, c.warp_n, c.cluster_m, c.cluster_n, kSchedulers[c.scheduler],
-                     kEpilogues[c.epilogue], c.stages, c.align, c.swap_ab ? "_swap" : "",
-                     c.fast_accum ? "_fast" : "");
+  return name_of(signature, config, std::span(kCutlassName).first(kKernelParts));
 }
 
 }  // namespace kscout
