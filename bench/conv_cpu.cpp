@@ -464,7 +464,7 @@ void print_tables(const std::vector<Row>& rows) {
 
 /// How often each config is the best: a family whose configs all win somewhere is worth choosing from.
 void print_wins(const std::vector<Row>& rows) {
-  for (const Op op : {Op::conv_fwd, Op::conv_bwd_data, Op::conv_bwd_weight}) {
+  for (const Op op : kDirections) {
     std::map<std::string, int> wins;
     int problems = 0, most = 0;
     for (const Row& row : rows) {

@@ -41,7 +41,6 @@
 namespace kscout::bench {
 namespace {
 
-constexpr Op kDirections[] = {Op::conv_fwd, Op::conv_bwd_data, Op::conv_bwd_weight};
 
 struct Options {
   std::string problems, csv;

@@ -27,7 +27,6 @@ namespace {
 
 using namespace kscout;
 
-constexpr Op kOps[] = {Op::conv_fwd, Op::conv_bwd_data, Op::conv_bwd_weight};
 constexpr DType kTypes[] = {DType::fp32, DType::fp16, DType::bf16};
 
 struct Options {
@@ -115,7 +114,7 @@ void run(const Options& options) {
              "top-3", "static", "its p10");
   Results all;
   std::map<Op, Summary> directions;
-  for (const Op op : kOps) {
+  for (const Op op : kDirections) {
     ImportRequest request{.from = ImportFormat::miopen_find_db, .op = op};
     request.device = device_preset(options.device);
     const MeasurementTable table = with_a_choice(import_file(options.find_db, request).table);

@@ -111,6 +111,9 @@ struct ProblemOf<ConvProblem> {
 ///     pad_d, pad_h, pad_w      both sides of an axis
 KSCOUT_API void set_fields(ConvProblem& problem, std::span<const GivenField> given);
 
+/// The directions of a convolution.
+inline constexpr Op kDirections[] = {Op::conv_fwd, Op::conv_bwd_data, Op::conv_bwd_weight};
+
 /// Whether an op is a direction of a convolution.
 constexpr bool is_direction(Op op) noexcept {
   return op == Op::conv_fwd || op == Op::conv_bwd_data || op == Op::conv_bwd_weight;

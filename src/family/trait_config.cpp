@@ -18,8 +18,7 @@ using MacroTile = std::array<std::int32_t, 3>;
 constexpr std::string_view kKeys[] = {
     "data_type",          "pipeline",    "scheduler",     "ndim_spatial", "num_groups_to_merge",
     "double_smem_buffer", "split_image", "explicit_gemm", "two_stage"};
-constexpr Op kOps[] = {Op::conv_fwd, Op::conv_bwd_data, Op::conv_bwd_weight};
-constexpr std::string_view kVariants[] = {ck_variant(kOps[0]), ck_variant(kOps[1]), ck_variant(kOps[2])};
+constexpr std::string_view kVariants[] = {ck_variant(kDirections[0]), ck_variant(kDirections[1]), ck_variant(kDirections[2])};
 /// The pipelines that an omitted key stands for in trait files.
 const std::vector<std::string> kPipelines = {"basic_v1", "mem",    "compv3",     "compv4",
                                              "compv5",   "compv6", "comp_async", "basic_async_v1"};
@@ -34,7 +33,7 @@ class TraitLists {
       check_word("key", key, std::array<std::string_view, 2>{"variant", "trait_config"});
     if (!root.contains("variant") || !root["variant"].is_string())
       fail(Errc::corrupt_data, "{}: 'variant' is missing", file_);
-    op = kOps[check_word("variant", root["variant"].get<std::string>(), kVariants)];
+    op = kDirections[check_word("variant", root["variant"].get<std::string>(), kVariants)];
     lists_ = root.value("trait_config", Json::object());
     for (const auto& [key, list] : lists_.items()) {
       check_word("trait", key, kKeys);

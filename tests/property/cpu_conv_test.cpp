@@ -220,14 +220,13 @@ void check_kind(ConvProblem (*random)(Rng&, Op), NativeConvKind kind, Op op) {
   }
 }
 
-constexpr Op kConvDirections[] = {Op::conv_fwd, Op::conv_bwd_data, Op::conv_bwd_weight};
 
 TEST(CpuConv, DepthwiseMatchesFloat64) {
-  for (const Op op : kConvDirections) check_kind(random_depthwise, NativeConvKind::lanes, op);
+  for (const Op op : kDirections) check_kind(random_depthwise, NativeConvKind::lanes, op);
 }
 
 TEST(CpuConv, StemsMatchFloat64) {
-  for (const Op op : kConvDirections) {
+  for (const Op op : kDirections) {
     for (const NativeConvKind kind : {NativeConvKind::igemm, NativeConvKind::rows, NativeConvKind::patch}) {
       if (kind != NativeConvKind::igemm || op != Op::conv_bwd_weight) check_kind(random_stem, kind, op);
     }
@@ -275,7 +274,7 @@ std::vector<ConvCase> all_conv_cases() {
   for (const NativeIsa isa : {NativeIsa::scalar, NativeIsa::avx2, NativeIsa::avx512}) {
     for (const NativeConvKind kind : {NativeConvKind::gemm, NativeConvKind::igemm, NativeConvKind::rows,
                                       NativeConvKind::patch, NativeConvKind::lanes, NativeConvKind::wino}) {
-      for (const Op op : {Op::conv_fwd, Op::conv_bwd_data, Op::conv_bwd_weight})
+      for (const Op op : kDirections)
         cases.push_back({isa, kind, op});
     }
   }
@@ -291,7 +290,7 @@ INSTANTIATE_TEST_SUITE_P(Every, CpuConv, testing::ValuesIn(all_conv_cases()), []
 
 /// The rules of the family and the backend agree about every config, so that no choice is refused later.
 TEST(CpuConv, RulesAdmitWhatTheBackendRuns) {
-  for (const Op op : {Op::conv_fwd, Op::conv_bwd_data, Op::conv_bwd_weight}) {
+  for (const Op op : kDirections) {
     for (std::uint64_t seed = 0; seed < share_of(100); ++seed) {
       Rng rng(seed);
       const ConvProblem p = random_conv(rng, op);
@@ -315,7 +314,7 @@ TEST(CpuConv, RulesAdmitWhatTheBackendRuns) {
 TEST(CpuConv, ThreadsRunWhatIsChosenForRandomProblems) {
   const std::uint64_t problems = test::asked_or_share_of("KSCOUT_CONV_PROBLEMS", 1000);
   const Selector selector = Selector::analytic({.device = backend("cpu").device()});
-  for (const Op op : {Op::conv_fwd, Op::conv_bwd_data, Op::conv_bwd_weight}) {
+  for (const Op op : kDirections) {
     for (std::uint64_t seed = 0; seed < problems; ++seed) {
       SCOPED_TRACE("seed " + std::to_string(seed));
       Rng rng(1000 + seed);

@@ -156,7 +156,7 @@ TEST(NativeFamily, RulesAdmitTheCompiledTilesOfConvolutionsOnly) {
   for (const NativeIsa isa : sets_here()) {
     const Device device = machine(std::string(axis_value_text(native_gemm_space.axes[0], int(isa))), 1);
     const cpu::ConvKernelSet& set = *cpu::conv_kernel_set(isa);
-    for (const Op op : {Op::conv_fwd, Op::conv_bwd_data, Op::conv_bwd_weight}) {
+    for (const Op op : kDirections) {
       const Signature signature = signature_of(make_conv(op, DType::fp32, Layout::nhwgc));
       for (const NativeConvKind kind : {NativeConvKind::rows, NativeConvKind::lanes}) {
         KernelConfig config(native_conv_space(op));

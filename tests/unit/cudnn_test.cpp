@@ -33,7 +33,6 @@
 namespace kscout {
 namespace {
 
-constexpr Op kDirections[] = {Op::conv_fwd, Op::conv_bwd_data, Op::conv_bwd_weight};
 
 class CudnnTest : public testing::Test {
  protected:

@@ -195,7 +195,6 @@ std::vector<ConvProblem> convs_of(const Model& model, std::size_t count) {
   const auto edges = make_conv_set("conv_edge", s.dtype_a);
   for (std::size_t i = 0; i < edges.size(); i += 1 + 2 * edges.size() / count) problems.push_back(edges[i]);
   std::mt19937_64 rng(count);
-  constexpr Op kDirections[] = {Op::conv_fwd, Op::conv_bwd_data, Op::conv_bwd_weight};
   for (ConvProblem& p : problems) {
     p.op = rng() % 12 == 0 ? kDirections[rng() % 3] : s.op;
     if (rng() % 20 == 0) p.layout = Layout::ngchw;
@@ -372,7 +371,7 @@ TEST_F(ExportTest, HeaderComputesLegacySchemas) {
 }
 
 TEST_F(ExportTest, HeaderOfConvolutionsChoosesAsTheModelDoes) {
-  for (const Op op : {Op::conv_fwd, Op::conv_bwd_data, Op::conv_bwd_weight}) {
+  for (const Op op : kDirections) {
     for (const char* const rules : {"tiny", "default"}) {
       const Model model = conv_model(op, rules);
       ASSERT_EQ(model.data().families[0].configs.size() > kNoShortlistFamily, rules != std::string("tiny"));
@@ -493,7 +492,7 @@ TEST_F(ExportTest, ShapesAreFoundAndOthersAreNot) {
 }
 
 TEST_F(ExportTest, ShapesOfConvolutionsAreFoundAndOthersAreNot) {
-  for (const Op op : {Op::conv_fwd, Op::conv_bwd_data, Op::conv_bwd_weight}) {
+  for (const Op op : kDirections) {
     const Model model = conv_model(op, "tiny");
     fs::create_directories(folder_ / "model");
     write_file_atomically(folder_ / "model" / "model.ksf", model.bytes());

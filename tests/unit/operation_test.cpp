@@ -106,7 +106,7 @@ TEST(Operation, OperandsOfAGemmHaveItsElements) {
 
 TEST(Operation, OperandsOfAConvolutionHaveItsElements) {
   Rng rng(3);
-  for (const Op op : {Op::conv_fwd, Op::conv_bwd_data, Op::conv_bwd_weight}) {
+  for (const Op op : kDirections) {
     for (int i = 0; i < 50; ++i) {
       const ConvProblem p = test::random_conv(rng, op);
       const ConvElements elements = operand_elements(p);

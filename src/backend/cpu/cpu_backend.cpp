@@ -192,7 +192,6 @@ class GroupedLaunch final : public Launch {
 
 constexpr Op kGemmOps[] = {Op::gemm};
 constexpr Op kGroupedOps[] = {Op::grouped_gemm};
-constexpr Op kConvOps[] = {Op::conv_fwd, Op::conv_bwd_data, Op::conv_bwd_weight};
 
 std::unique_ptr<Launch> prepare_grouped(ProblemRef of, const KernelConfig& config) {
   const NativeGroupedConfig c = NativeGroupedConfig::from(config);
@@ -201,7 +200,7 @@ std::unique_ptr<Launch> prepare_grouped(ProblemRef of, const KernelConfig& confi
 }
 
 constexpr CpuKernels kKernels[] = {
-    {kGemmOps, prepare_gemm}, {kConvOps, prepare_conv}, {kGroupedOps, prepare_grouped}};
+    {kGemmOps, prepare_gemm}, {kDirections, prepare_conv}, {kGroupedOps, prepare_grouped}};
 
 class CpuBackend final : public Backend {
  public:

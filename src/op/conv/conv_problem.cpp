@@ -353,7 +353,6 @@ ConvProblem parse_conv_problem(std::string_view text) {
 
 namespace {
 
-constexpr Op kOps[] = {Op::conv_fwd, Op::conv_bwd_data, Op::conv_bwd_weight};
 constexpr Layout kLayouts[] = {Layout::nhwgc, Layout::ngchw, Layout::ndhwgc, Layout::ngcdhw};
 constexpr Layout kTunedLayouts[] = {Layout::nhwgc, Layout::ndhwgc};
 constexpr std::string_view kNeededSizes[] = {"n", "c", "k", "h", "w", "y", "x"};
@@ -386,7 +385,7 @@ class ConvOperation final : public StructOperation<ConvProblem> {
   ConvOperation()
       : StructOperation({
             .space = {"conv", problem_fields<ConvProblem>()},
-            .ops = kOps,
+            .ops = kDirections,
             .noun = "convolution",
             .plural = "convolutions",
             .remedy = "write conv_fwd:... or give --op conv_fwd",

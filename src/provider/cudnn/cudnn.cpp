@@ -85,8 +85,7 @@ class CudnnProvider final : public Provider {
   }
   bool library_decides() const noexcept override { return true; }
   std::span<const Op> ops() const noexcept override {
-    static constexpr Op kOps[] = {Op::conv_fwd, Op::conv_bwd_data, Op::conv_bwd_weight};
-    return kOps;
+    return kDirections;
   }
   const ConfigSpace& space(Op op) const override {
     if (!is_direction(op))
