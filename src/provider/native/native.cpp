@@ -16,26 +16,21 @@ namespace kscout {
 
 namespace {
 
-constexpr std::string_view kIsaWords[] = {"scalar", "avx2", "avx512"};
-constexpr std::string_view kKindWords[] = {"tiled", "dot", "skinny_m", "skinny_n", "small"};
-constexpr std::string_view kPackWords[] = {"none", "pack"};
-constexpr std::string_view kOrderWords[] = {"m", "n", "k"};
-
 constexpr Axis kAxes[] = {
-    {"isa", "1", "instruction set of the inner loop", kIsaWords},
-    {"kind", "1", "how the kernel traverses the problem", kKindWords},
+    {"isa", "1", "instruction set of the inner loop", kNativeIsaWords},
+    {"kind", "1", "how the kernel traverses the problem", kNativeKindWords},
     {"mr", "elements",
      "rows of the register tile; skinny_n with A column-major: lines of A streamed at once"},
     {"nr", "elements",
      "columns of the register tile; skinny_m with B row-major: lines of B streamed at once"},
-    {"pack_a", "1", "copy A into the order in which the inner loop reads it", kPackWords},
-    {"pack_b", "1", "copy B into the order in which the inner loop reads it", kPackWords},
+    {"pack_a", "1", "copy A into the order in which the inner loop reads it", kNativePackWords},
+    {"pack_b", "1", "copy B into the order in which the inner loop reads it", kNativePackWords},
     {"prefetch", "elements", "how far ahead streamed operands are prefetched; 0 = left to the hardware"},
     {"mc", "elements", "rows of a cache block, rounded up to whole register tiles; 0 = all", {}, true},
     {"kc", "elements", "depth of a cache block; 0 = all", {}, true},
     {"nc", "elements", "columns of a cache block, rounded up to whole register tiles; 0 = all", {}, true},
     {"order", "1", "outermost loop over cache blocks; the operand that does not depend on it is packed again",
-     kOrderWords, true},
+     kNativeOrderWords, true},
     {"split_k", "1", "split-K slices: computed by threads of their own, summed at the end", {}, true},
     {"threads_m", "1", "threads that share the rows of C", {}, true},
     {"threads_n", "1", "threads that share the columns of C", {}, true},
@@ -220,14 +215,14 @@ NativeConfig NativeConfig::from(const KernelConfig& config) {
 
 std::vector<std::pair<std::string, std::string>> register_tile_terms() {
   std::string lanes = "0", rows = "0", accumulators = "0";
-  for (std::size_t isa = 0; isa < std::size(kIsaWords); ++isa) {
+  for (std::size_t isa = 0; isa < std::size(kNativeIsaWords); ++isa) {
     const RegisterTiles tiles = register_tiles(static_cast<NativeIsa>(isa));
     std::string of_width = "0";
     for (int vectors = 1; vectors <= 4; ++vectors)
       of_width =
           fmt::format("if(c.nr == {}, {}, {})", vectors * tiles.lanes, tiles.rows[vectors - 1], of_width);
     const auto add = [&](std::string& term, const auto& value) {
-      term = fmt::format("if(c.isa == '{}', {}, {})", kIsaWords[isa], value, term);
+      term = fmt::format("if(c.isa == '{}', {}, {})", kNativeIsaWords[isa], value, term);
     };
     add(lanes, tiles.lanes);
     add(rows, of_width);

@@ -25,6 +25,7 @@
 namespace kscout {
 
 enum class NativeIsa : std::int32_t { scalar, avx2, avx512 };
+inline constexpr std::string_view kNativeIsaWords[] = {"scalar", "avx2", "avx512"};
 /// How a kernel traverses the problem.
 enum class NativeKind : std::int32_t {
   tiled,  ///< register tiles of C by outer products, inside cache blocks; operands packed or read in place
@@ -34,7 +35,11 @@ enum class NativeKind : std::int32_t {
   skinny_n,  ///< few columns of C: streams A once, in the same way
   small,     ///< outer products without cache blocks: lowest overhead
 };
+inline constexpr std::string_view kNativeKindWords[] = {"tiled", "dot", "skinny_m", "skinny_n", "small"};
 enum class NativeOrder : std::int32_t { m, n, k };
+inline constexpr std::string_view kNativeOrderWords[] = {"m", "n", "k"};
+/// Whether an operand is copied into the order in which the inner loop reads it.
+inline constexpr std::string_view kNativePackWords[] = {"none", "pack"};
 
 /// A config with typed members; native.cpp contains their help.
 struct NativeConfig {

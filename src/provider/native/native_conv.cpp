@@ -10,20 +10,18 @@ namespace kscout {
 
 namespace {
 
-constexpr std::string_view kConvIsaWords[] = {"scalar", "avx2", "avx512"};
 constexpr std::string_view kConvKindWords[] = {"gemm", "igemm", "rows", "patch", "lanes", "wino"};
-constexpr std::string_view kConvPackWords[] = {"none", "pack"};
 
 constexpr Axis kConvAxes[] = {
-    {"isa", "1", "instruction set of the inner loop", kConvIsaWords},
+    {"isa", "1", "instruction set of the inner loop", kNativeIsaWords},
     {"kind", "1", "how the kernel traverses the problem", kConvKindWords},
     {"mr", "elements",
      "rows of the register tile: pixels, of conv_bwd_weight output channels; lanes of conv_bwd_weight: sums "
      "kept at once"},
     {"nr", "elements", "columns of the register tile: channels of the result"},
     {"pack_x", "1", "kind gemm: copy the image into the order in which the inner loop reads it",
-     kConvPackWords},
-    {"pack_w", "1", "copy the filter into the order in which the inner loop reads it", kConvPackWords},
+     kNativePackWords},
+    {"pack_w", "1", "copy the filter into the order in which the inner loop reads it", kNativePackWords},
     {"pixels",
      "elements",
      "pixels of a cache block, in whole image rows but for igemm, patch and wino; kind gemm: 0 = all; kind "

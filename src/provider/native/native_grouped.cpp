@@ -9,23 +9,19 @@ namespace kscout {
 
 namespace {
 
-constexpr std::string_view kGroupedIsaWords[] = {"scalar", "avx2", "avx512"};
-constexpr std::string_view kGroupedKindWords[] = {"tiled", "dot", "skinny_m", "skinny_n", "small"};
-constexpr std::string_view kGroupedPackWords[] = {"none", "pack"};
-constexpr std::string_view kGroupedOrderWords[] = {"m", "n", "k"};
 constexpr std::string_view kScheduleWords[] = {"each", "groups", "pieces"};
 
 constexpr Axis kGroupedAxes[] = {
-    {"isa", "1", "instruction set of the inner loop", kGroupedIsaWords},
-    {"kind", "1", "how the kernel traverses a product", kGroupedKindWords},
+    {"isa", "1", "instruction set of the inner loop", kNativeIsaWords},
+    {"kind", "1", "how the kernel traverses a product", kNativeKindWords},
     {"mr", "elements", "rows of the register tile, as for GEMMs"},
     {"nr", "elements", "columns of the register tile, as for GEMMs"},
-    {"pack_a", "1", "copy A into the order in which the inner loop reads it", kGroupedPackWords},
-    {"pack_b", "1", "copy B into the order in which the inner loop reads it", kGroupedPackWords},
+    {"pack_a", "1", "copy A into the order in which the inner loop reads it", kNativePackWords},
+    {"pack_b", "1", "copy B into the order in which the inner loop reads it", kNativePackWords},
     {"mc", "elements", "rows of a cache block, rounded up to whole register tiles; 0 = all", {}, true},
     {"kc", "elements", "depth of a cache block; 0 = all", {}, true},
     {"nc", "elements", "columns of a cache block, rounded up to whole register tiles; 0 = all", {}, true},
-    {"order", "1", "outermost loop over cache blocks", kGroupedOrderWords, true},
+    {"order", "1", "outermost loop over cache blocks", kNativeOrderWords, true},
     {"schedule", "1",
      "how threads share the groups: each = all threads compute one group after the other, groups = a thread "
      "computes whole groups, pieces = threads take pieces of all groups from one list",
