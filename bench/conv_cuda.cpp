@@ -41,7 +41,6 @@
 namespace kscout::bench {
 namespace {
 
-
 struct Options {
   std::string problems, csv;
   std::vector<std::string> models, rules;

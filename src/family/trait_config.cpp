@@ -18,7 +18,8 @@ using MacroTile = std::array<std::int32_t, 3>;
 constexpr std::string_view kKeys[] = {
     "data_type",          "pipeline",    "scheduler",     "ndim_spatial", "num_groups_to_merge",
     "double_smem_buffer", "split_image", "explicit_gemm", "two_stage"};
-constexpr std::string_view kVariants[] = {ck_variant(kDirections[0]), ck_variant(kDirections[1]), ck_variant(kDirections[2])};
+constexpr std::string_view kVariants[] = {ck_variant(kDirections[0]), ck_variant(kDirections[1]),
+                                          ck_variant(kDirections[2])};
 /// The pipelines that an omitted key stands for in trait files.
 const std::vector<std::string> kPipelines = {"basic_v1", "mem",    "compv3",     "compv4",
                                              "compv5",   "compv6", "comp_async", "basic_async_v1"};

@@ -54,7 +54,7 @@ struct DirectionWord {
   std::string_view word;
   Op op;
 };
-constexpr DirectionWord kDirections[] = {
+constexpr DirectionWord kDirectionLetters[] = {
     {"F", Op::conv_fwd}, {"B", Op::conv_bwd_data}, {"W", Op::conv_bwd_weight}};
 
 struct TypeWord {
@@ -94,7 +94,7 @@ std::optional<ConvProblem> problem_of_key(std::string_view key, const ImportRequ
     refuse(fmt::format("{} parts between '-'; a convolution has {} or {}", parts.size(), plain, plain + 2));
   const std::string_view last = parts.back();
   const std::size_t groups = last.find("_g");
-  const Op op = entry_of(kDirections, "direction", last.substr(0, groups)).op;
+  const Op op = entry_of(kDirectionLetters, "direction", last.substr(0, groups)).op;
   const DType dtype = entry_of(kTypes, "type", parts[parts.size() - 2]).dtype;
   const std::size_t layouts = parts.size() - plain == 2 ? 3 : 1, first_layout = parts.size() - 2 - layouts;
   for (std::size_t i = 1; i < layouts; ++i) {

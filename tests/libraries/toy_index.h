@@ -82,8 +82,7 @@ inline nlohmann::ordered_json conv_index(const std::filesystem::path& library, c
     add(op, kernels);
     return out;
   }
-  for (const Op direction : kDirections)
-    add(direction, {fmt::format("toy_{}", word(direction))});
+  for (const Op direction : kDirections) add(direction, {fmt::format("toy_{}", word(direction))});
   return out;
 }
 

@@ -220,7 +220,6 @@ void check_kind(ConvProblem (*random)(Rng&, Op), NativeConvKind kind, Op op) {
   }
 }
 
-
 TEST(CpuConv, DepthwiseMatchesFloat64) {
   for (const Op op : kDirections) check_kind(random_depthwise, NativeConvKind::lanes, op);
 }
@@ -274,8 +273,7 @@ std::vector<ConvCase> all_conv_cases() {
   for (const NativeIsa isa : {NativeIsa::scalar, NativeIsa::avx2, NativeIsa::avx512}) {
     for (const NativeConvKind kind : {NativeConvKind::gemm, NativeConvKind::igemm, NativeConvKind::rows,
                                       NativeConvKind::patch, NativeConvKind::lanes, NativeConvKind::wino}) {
-      for (const Op op : kDirections)
-        cases.push_back({isa, kind, op});
+      for (const Op op : kDirections) cases.push_back({isa, kind, op});
     }
   }
   return cases;

@@ -33,7 +33,6 @@
 namespace kscout {
 namespace {
 
-
 class CudnnTest : public testing::Test {
  protected:
   static void SetUpTestSuite() {

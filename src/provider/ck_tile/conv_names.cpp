@@ -37,7 +37,7 @@ struct DirectionWord {
   Op op;
 };
 /// The first word of a direction is the one that the `full` form uses.
-constexpr DirectionWord kDirections[] = {
+constexpr DirectionWord kDirectionNames[] = {
     {"fwd", Op::conv_fwd},     {"bwd_data", Op::conv_bwd_data}, {"bwd_weight", Op::conv_bwd_weight},
     {"forward", Op::conv_fwd}, {"bwdd", Op::conv_bwd_data},     {"bwdw", Op::conv_bwd_weight}};
 
@@ -113,7 +113,7 @@ std::string word_text(const KernelConfig& config, CkConvAxis axis) {
   return axis_value_text(axis_of(axis), value_of(config, axis));
 }
 std::string_view direction_word(Op op) {
-  return std::ranges::find(kDirections, op, &DirectionWord::op)->word;
+  return std::ranges::find(kDirectionNames, op, &DirectionWord::op)->word;
 }
 
 /// Suffix of an axis word: "_streamk_tree_persistent" for "tree_persistent". The axis word "atomic" has no
@@ -462,10 +462,10 @@ NamedConfig parse_ck_tile_conv(std::string_view name, CkSpelling* spelling) {
   CkSpelling& written = spelling ? *spelling : ignored;
   written = CkSpelling::full;
   if (reader.take_prefix("fwd_depthwise_")) return read_depthwise(reader);
-  std::array<std::string_view, std::size(kDirections)> directions;
-  std::ranges::transform(kDirections, directions.begin(), &DirectionWord::word);
+  std::array<std::string_view, std::size(kDirectionNames)> directions;
+  std::ranges::transform(kDirectionNames, directions.begin(), &DirectionWord::word);
   Head head;
-  head.op = kDirections[reader.word("direction", directions)].op;
+  head.op = kDirectionNames[reader.word("direction", directions)].op;
   head.types = usual_types(static_cast<DType>(reader.word("dtype", EnumWords<DType>::words)));
   head.layout = read_layout(reader);
   KernelConfig config = plain_ck_conv(head.op);

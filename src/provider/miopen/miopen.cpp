@@ -146,9 +146,7 @@ class MiopenProvider final : public Provider {
     return device.kind == DeviceKind::gpu && device.vendor == "AMD";
   }
   bool library_decides() const noexcept override { return true; }
-  std::span<const Op> ops() const noexcept override {
-    return kDirections;
-  }
+  std::span<const Op> ops() const noexcept override { return kDirections; }
   const ConfigSpace& space(Op op) const override {
     if (!is_direction(op))
       fail(Errc::unsupported, "miopen has no kernels for {}; it has {}", word(op),
