@@ -182,7 +182,7 @@ struct Conv : Entry<Conv<Config>> {
 
 // ---- depthwise: computed directly, without an implicit GEMM
 
-#if KSCOUT_CK_TILE_2026
+#if KSCOUT_CK_TILE >= 202601
 
 /// Config: In, Wei, Out, Acc; tile_h, tile_w, filter, stride_h, stride_w, images, sub_h, sub_w, vec_in, vec_out.
 template <class Config>

@@ -1,6 +1,7 @@
 #pragma once
-// Targets CK Tile's headers of 2026 and also supports those of autumn 2025. Where their interfaces differ,
-// this file gives both one name. A feature that the older headers lack fails to compile with a message.
+// Targets CK Tile's headers of 2026 and also supports those of October and November 2025. Where their
+// interfaces differ, this file gives all one name. A feature that the older headers lack fails to compile with
+// a message.
 #include <type_traits>
 
 #include "ck_tile/core.hpp"
@@ -11,10 +12,13 @@
 // Comes after the headers that it uses without including them.
 #include "ck_tile/ops/grouped_convolution.hpp"
 
+// The headers' year and month: the features that differ.
 #if __has_include("ck_tile/ops/grouped_convolution/pipeline/grouped_conv_universal_pipeline_ag_bg_cr_policy.hpp")
-#define KSCOUT_CK_TILE_2026 1
+#define KSCOUT_CK_TILE 202601
+#elif __has_include("ck_tile/ops/gemm/pipeline/gemm_pipelines.hpp")
+#define KSCOUT_CK_TILE 202511
 #else
-#define KSCOUT_CK_TILE_2026 0
+#define KSCOUT_CK_TILE 202510
 #endif
 
 namespace kscout_ck {
@@ -30,7 +34,7 @@ inline constexpr bool never = false;
 /// it at compile time, so each kernel is compiled both ways.
 enum class Store { over, add };
 
-#if KSCOUT_CK_TILE_2026
+#if KSCOUT_CK_TILE >= 202601
 
 template <class A, class B, class Acc, class Shape, class Traits, ck_tile::GemmPipelineScheduler scheduler, bool fixed = false,
           index_t vec_a = 1, index_t vec_b = 1>
@@ -54,15 +58,6 @@ using ConvTraitsOf =
     ck_tile::GroupedConvTraits<Config::rank, Config::specialization, typename Config::InLayout, typename Config::WeiLayout,
                                ck_tile::tuple<>, typename Config::OutLayout, Config::vec_a, Config::vec_b, Config::vec_c,
                                Config::merged_groups, Config::split_image, Config::explicit_gemm>;
-template <class ConvTraits>
-using FixedParams = typename ConvTraits::FixedGemmParams;
-template <class ConvTraits, index_t wave_groups>
-using ForwardTraits = typename ConvTraits::template GroupedConvImplicitGemmTraitsFwd<wave_groups>;
-template <class ConvTraits, index_t wave_groups>
-using BackwardDataTraits = typename ConvTraits::template GroupedConvImplicitGemmTraitsBwdData<wave_groups>;
-template <class ConvTraits, index_t wave_groups>
-using BackwardWeightTraits = typename ConvTraits::template GroupedConvImplicitGemmTraitsBwdWeight<wave_groups>;
-using ForwardArgs = ck_tile::GroupedConvFwdHostArgs<>;
 /// How a convolution's pipeline loads its tiles.
 using ConvPolicy = ck_tile::GroupedConvUniversalPipelineAgBgCrPolicy;
 
@@ -93,16 +88,40 @@ using PlainStore = ck_tile::DefaultGemm2DEpilogue<ck_tile::DefaultGemm2DEpilogue
 
 template <class Config>
 struct CheckedConvTraits {
-  static_assert(Config::merged_groups == 1, "merged groups need CK Tile of 2026");
-  static_assert(!Config::split_image, "cut tensors need CK Tile of 2026");
   static_assert(!Config::explicit_gemm, "a filter of one element as a plain GEMM needs CK Tile of 2026");
   static_assert(!Config::stream_k, "stream-K in convolutions needs CK Tile of 2026");
+#if KSCOUT_CK_TILE >= 202511
+  using type = ck_tile::GroupedConvTraits<Config::rank, Config::specialization, typename Config::InLayout,
+                                          typename Config::WeiLayout, ck_tile::tuple<>, typename Config::OutLayout,
+                                          Config::vec_a, Config::vec_b, Config::vec_c, Config::merged_groups,
+                                          Config::split_image>;
+#else
+  static_assert(Config::merged_groups == 1, "merged groups need CK Tile of November 2025");
+  static_assert(!Config::split_image, "cut tensors need CK Tile of November 2025");
   using type = ck_tile::GroupedConvTraits<Config::rank, Config::specialization, typename Config::InLayout,
                                           typename Config::WeiLayout, ck_tile::tuple<>, typename Config::OutLayout,
                                           Config::vec_a, Config::vec_b, Config::vec_c>;
+#endif
 };
 template <class Config>
 using ConvTraitsOf = typename CheckedConvTraits<Config>::type;
+using ConvPolicy = ck_tile::UniversalGemmPipelineAgBgCrPolicy;
+
+#endif
+
+#if KSCOUT_CK_TILE >= 202511
+
+template <class ConvTraits>
+using FixedParams = typename ConvTraits::FixedGemmParams;
+template <class ConvTraits, index_t wave_groups>
+using ForwardTraits = typename ConvTraits::template GroupedConvImplicitGemmTraitsFwd<wave_groups>;
+template <class ConvTraits, index_t wave_groups>
+using BackwardDataTraits = typename ConvTraits::template GroupedConvImplicitGemmTraitsBwdData<wave_groups>;
+template <class ConvTraits, index_t wave_groups>
+using BackwardWeightTraits = typename ConvTraits::template GroupedConvImplicitGemmTraitsBwdWeight<wave_groups>;
+using ForwardArgs = ck_tile::GroupedConvFwdHostArgs<>;
+
+#else
 
 /// Members that newer headers keep in their traits.
 struct OlderFixedParams {
@@ -119,7 +138,6 @@ using BackwardDataTraits = typename ConvTraits::GroupedConvImplicitGemmTraitsBwd
 template <class ConvTraits, index_t>
 using BackwardWeightTraits = typename ConvTraits::GroupedConvImplicitGemmTraitsBwdWeight;
 using ForwardArgs = ck_tile::GroupedConvFwdHostArgs;
-using ConvPolicy = ck_tile::UniversalGemmPipelineAgBgCrPolicy;
 
 #endif
 
