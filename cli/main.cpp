@@ -1,3 +1,4 @@
+#include "exec.h"
 #include "explain.h"
 #include "measured.h"
 #include "verbs.h"
@@ -35,6 +36,7 @@ constexpr VerbSetup kSetups[] = {
     {"predict", setup_predict_without_data},
     {"search", setup_search},
     {"run", setup_run},
+    {"exec", setup_exec},
     {"generate", setup_generate},
     {"export", setup_export_without_data},
     {"db", setup_db_without_data},
@@ -47,5 +49,6 @@ constexpr VerbSetup kSetups[] = {
 }  // namespace kscout::cli
 
 int main(int argc, char** argv) {
+  argc = kscout::cli::take_program_arguments(argc, argv);
   return kscout::cli::run_program(kscout::cli::Program::kscout, kscout::cli::kSetups, argc, argv);
 }

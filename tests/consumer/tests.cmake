@@ -2,7 +2,7 @@
 set(_package ${CMAKE_CURRENT_BINARY_DIR}/package)
 add_test(NAME consumer.installs
   COMMAND ${CMAKE_COMMAND} -DBUILD=${CMAKE_BINARY_DIR} -DTO=${_package} -DLAB=${KSCOUT_LAB} -DC_COMPILER=${CMAKE_C_COMPILER}
-          -P ${CMAKE_CURRENT_LIST_DIR}/install.cmake)
+          -DPRELOAD=$<TARGET_EXISTS:kscout_preload> -P ${CMAKE_CURRENT_LIST_DIR}/install.cmake)
 set_tests_properties(consumer.installs PROPERTIES LABELS consumer TIMEOUT 300 FIXTURES_SETUP installed_package)
 function(kscout_outside name source)
   add_test(NAME ${name}

@@ -10,6 +10,7 @@ import sys
 # Folders in the order of the data flow; those in one line may use each other.
 ORDER = [
     ["core"],
+    ["preload"],
     ["expr", "instruments"],
     ["op"],
     ["provider", "measure"],

@@ -1,0 +1,139 @@
+#include "exec.h"
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "core/fail.h"
+#include "core/files.h"
+#include "outputs.h"
+#include "preload/record.h"
+#include "preloadable.h"
+
+namespace kscout::cli {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kLibraryName = "libkscout_preload.so";
+
+/// The words behind the program, which are the program's own: no parser sees them.
+char** program_arguments = nullptr;
+
+struct ExecOptions {
+  std::string program, record, report;
+};
+
+/// Beside this program (a build, a wheel), or in ../lib/kscout (an installation).
+fs::path preloaded_library() {
+  const fs::path folder = program_file().parent_path();
+  for (const fs::path& place : {folder / kLibraryName, folder.parent_path() / "lib/kscout" / kLibraryName}) {
+    if (is_absent(place)) continue;
+    if (place.string().find_first_of(" :") != std::string::npos) {
+      fail(Errc::unsupported,
+           "{}: LD_PRELOAD separates files by spaces and colons; move KernelScout to a folder without them",
+           place.string());
+    }
+    return place;
+  }
+  fail(Errc::not_found, "{} is neither in {} nor in ../lib/kscout; install KernelScout again", kLibraryName,
+       folder.string());
+}
+
+/// Replaces `file` by one with `text`, to which processes append, and passes its name on.
+void start_file(const std::string& file, const char* setting, std::string_view text) {
+  if (file.empty()) {
+    unsetenv(setting);
+    return;
+  }
+  write_file_atomically(file, text);
+  setenv(setting, fs::absolute(file).c_str(), 1);
+}
+
+void check_files(const ExecOptions& options) {
+  if (options.record.empty() && options.report.empty())
+    fail(Errc::invalid_argument, "nothing to do; give --record FILE, --report FILE, or both");
+  if (options.record == "-")
+    fail(Errc::invalid_argument, "--record -: counts are updated while the program runs, so name a file");
+  std::error_code error;
+  for (const auto& [option, file] : {std::pair{"--record", &options.record}, {"--report", &options.report}}) {
+    if (fs::is_directory(*file, error))
+      fail(Errc::invalid_argument, "{} {}: is a folder; name a file", option, *file);
+  }
+  if (fs::exists(options.record, error) && !fs::is_regular_file(options.record, error))
+    fail(Errc::invalid_argument, "--record {}: counts are updated in place, so name a regular file",
+         options.record);
+  if (!options.record.empty() && !options.report.empty() &&
+      fs::weakly_canonical(fs::absolute(options.record)) ==
+          fs::weakly_canonical(fs::absolute(options.report)))
+    fail(Errc::invalid_argument, "--record and --report both name '{}'; give each a file of its own",
+         options.record);
+}
+
+void run(const ExecOptions& options) {
+  check_files(options);
+  const fs::path program = find_program(options.program);
+  check_preloadable(program);
+  std::string preload = preloaded_library().string();
+  if (const char* const before = std::getenv("LD_PRELOAD"); before && *before)
+    preload += std::string(":") + before;
+  setenv("LD_PRELOAD", preload.c_str(), 1);
+  start_file(options.record, "KSCOUT_PRELOAD_RECORD", preload::kRecordHeader);
+  if (options.report == "-") {
+    setenv("KSCOUT_PRELOAD_REPORT", "-", 1);
+  } else {
+    start_file(options.report, "KSCOUT_PRELOAD_REPORT", "");
+  }
+  setenv("KSCOUT_PRELOAD_PROCESS", std::to_string(getpid()).c_str(), 1);
+  std::string name = options.program;
+  std::vector<char*> words{name.data()};
+  for (char** word = program_arguments; word && *word; ++word) words.push_back(*word);
+  words.push_back(nullptr);
+  execvp(name.c_str(), words.data());
+  fail(Errc::not_found, "{}: cannot be started: {}", program.string(), std::strerror(errno));
+}
+
+}  // namespace
+
+int take_program_arguments(int argc, char** argv) {
+  if (argc < 2 || argv[1] != std::string_view("exec")) return argc;
+  for (int i = 2; i + 1 < argc; ++i) {
+    if (argv[i] != std::string_view("--")) continue;
+    program_arguments = argv + i + 2;
+    return i + 2;
+  }
+  return argc;
+}
+
+void setup_exec(CLI::App& verb) {
+  const auto options = std::make_shared<ExecOptions>();
+  verb.add_option("program", options->program, "the program, after --; the words behind it are its arguments")
+      ->required();
+  verb.add_option("--record", options->record,
+                  "write each distinct GEMM with its number of calls, as CSV for problems, sweep, predict");
+  verb.add_option("--report", options->report,
+                  "write the calls that were seen, when each process ends (-: standard error)");
+  verb.callback([options] { run(*options); });
+  verb.footer(
+      "Puts a library under the program that sees its calls of cuBLAS, cuBLASLt and cuDNN, and passes them "
+      "on.\n"
+      "The program replaces kscout: process id, signals and exit status are the program's. Its children are\n"
+      "seen, too (docs/exec.md).\n\n"
+      "examples\n"
+      "  kscout exec --record shapes.csv -- python3 train.py --epochs 1\n"
+      "  kscout exec --report - -- ./my_program\n"
+      "  kscout problems --file shapes.csv --describe\n\n"
+      "exit status: the program's; before it starts: 2 wrong arguments, 3 nothing can be preloaded, 4 no "
+      "such\n"
+      "program, file failure");
+}
+
+}  // namespace kscout::cli

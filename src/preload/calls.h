@@ -1,0 +1,79 @@
+#pragma once
+/// \file
+/// Defines the interface between libkscout_preload.so, which takes calls, and libkscout_preload_core.so,
+/// which reads and counts them. Plain C: the first is a C library.
+///
+/// Numbers of types, modes and operations are those of the CUDA libraries (cuBLAS and cuBLASLt API
+/// reference).
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/// The functions that libkscout_preload.so takes: X(name, library, status where the original is missing).
+#define KSCOUT_TAKEN(X)                                \
+  X(cublasGemmEx, "libcublas", 15)                     \
+  X(cublasGemmEx_64, "libcublas", 15)                  \
+  X(cublasGemmStridedBatchedEx, "libcublas", 15)       \
+  X(cublasGemmStridedBatchedEx_64, "libcublas", 15)    \
+  X(cublasSgemm_v2, "libcublas", 15)                   \
+  X(cublasSgemm_v2_64, "libcublas", 15)                \
+  X(cublasSgemmStridedBatched, "libcublas", 15)        \
+  X(cublasSgemmStridedBatched_64, "libcublas", 15)     \
+  X(cublasSetWorkspace_v2, "libcublas", 15)            \
+  X(cublasLtMatmul, "libcublasLt", 15)                 \
+  X(cublasLtMatmulAlgoGetHeuristic, "libcublasLt", 15) \
+  X(cudnnBackendExecute, "libcudnn", 3000)
+
+#define KSCOUT_ENTRY(name, library, missing) kscout_##name,
+enum kscout_entry { KSCOUT_TAKEN(KSCOUT_ENTRY) kscout_entries };
+#undef KSCOUT_ENTRY
+
+/// The compute type of functions that have none: fp32, by the handle's math mode.
+#define KSCOUT_COMPUTE_OF_SGEMM 68
+
+/// A product of cuBLAS: C(m,n) = alpha op(A) op(B) + beta C, all column-major.
+struct kscout_gemm_call {
+  void* handle;
+  int transa, transb;
+  int64_t m, n, k;
+  const void* alpha;
+  int type_a, type_b, type_c;
+  int64_t lda, ldb, ldc;
+  int64_t stride_a, stride_b, stride_c; /* elements between the items of a batch */
+  int64_t batch;
+  const void* beta;
+  int compute;
+};
+
+/// A product of cuBLASLt: its descriptors.
+struct kscout_matmul_call {
+  void* operation;
+  const void* alpha;
+  void *a, *b;
+  const void* beta;
+  void *c, *d;
+};
+
+/// What the core does. No function throws, waits for a GPU, or calls CUDA.
+struct kscout_core {
+  void (*gemm)(enum kscout_entry entry, const struct kscout_gemm_call* call);
+  void (*matmul)(const struct kscout_matmul_call* call);
+  void (*other)(enum kscout_entry entry);
+  /// Writes counts and the report. The process is about to end; later calls do nothing.
+  void (*finish)(void);
+};
+
+/// Finds a function of a library that the program has loaded ("libcublas"), also one with local scope. Null
+/// when there is none.
+typedef void* (*kscout_find)(const char* library, const char* symbol);
+
+/// The function that the core exports under this name. Never returns null.
+#define KSCOUT_CORE_SYMBOL "kscout_preload_core"
+typedef const struct kscout_core* (*kscout_core_entry)(kscout_find find);
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,193 @@
+/// \file
+/// Implements libkscout_preload_core.so: counts calls and problems, and reports them when the process ends.
+///
+/// Settings: KSCOUT_PRELOAD_RECORD (a file), KSCOUT_PRELOAD_REPORT (a file, or - for stderr).
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include "preload/calls.h"
+#include "preload/read_calls.h"
+#include "preload/record.h"
+
+namespace kscout::preload {
+
+namespace {
+
+#define KSCOUT_NAME(name, library, missing) #name,
+constexpr std::array<const char*, kscout_entries> kEntryNames = {KSCOUT_TAKEN(KSCOUT_NAME)};
+#undef KSCOUT_NAME
+
+/// A file by its absolute path, as programs change their folder; empty when the setting is.
+std::string file_setting(const char* name) {
+  const char* const value = std::getenv(name);
+  if (!value || !*value) return {};
+  std::error_code error;
+  const auto file = std::filesystem::absolute(value, error);
+  return error ? value : file.string();
+}
+
+/// A text of limited length: a process may end inside of malloc.
+class Text {
+ public:
+  __attribute__((format(printf, 2, 3))) void add(const char* format, ...) noexcept {
+    std::va_list values;
+    va_start(values, format);
+    const int added = std::vsnprintf(bytes_.data() + size_, bytes_.size() - size_, format, values);
+    va_end(values);
+    if (added > 0) size_ = std::min(size_ + static_cast<std::size_t>(added), bytes_.size() - 1);
+  }
+  void write_to(int file) const noexcept {
+    if (::write(file, bytes_.data(), size_) < 0) return;  // there is nowhere left to report that
+  }
+
+ private:
+  std::array<char, 8192> bytes_{};
+  std::size_t size_ = 0;
+};
+
+/// The state of one process. Never destroyed: calls may come until the very end.
+class Core {
+ public:
+  explicit Core(kscout_find find)
+      : record_(file_setting("KSCOUT_PRELOAD_RECORD")), owner_(getpid()), find_(find) {
+    const char* const report = std::getenv("KSCOUT_PRELOAD_REPORT");
+    report_ = report && std::string_view(report) == "-" ? report : file_setting("KSCOUT_PRELOAD_REPORT");
+  }
+
+  template <class Call>
+  void product(kscout_entry entry, const Call& call) noexcept {
+    const std::scoped_lock lock(mutex_);
+    if (finished_) return;
+    ++calls_[entry];
+    GemmProblem problem;
+    const Unread why = read(call, library_of(entry), problem);
+    if (why != Unread::none) {
+      ++unread_[static_cast<std::size_t>(why)];
+      return;
+    }
+    ++products_;
+    try {
+      record_.count(problem);
+    } catch (...) {  // no memory: the call matters more
+    }
+  }
+  void other(kscout_entry entry) noexcept {
+    const std::scoped_lock lock(mutex_);
+    if (!finished_) ++calls_[entry];
+  }
+
+  /// Also called in signal handlers and in children of vfork(): waits for no thread for long, and does
+  /// nothing in a process that shares its parent's memory.
+  void finish() noexcept {
+    constexpr int kTries = 100, kWaitUs = 1000;
+    if (getpid() != owner_) return;
+    for (int i = 0; !mutex_.try_lock(); ++i) {
+      if (i == kTries) return;
+      usleep(kWaitUs);
+    }
+    if (!std::exchange(finished_, true)) {
+      record_.write();
+      report();
+    }
+    mutex_.unlock();
+  }
+
+  void before_fork() noexcept { mutex_.lock(); }
+  void in_parent() noexcept { mutex_.unlock(); }
+  void in_child() noexcept {
+    record_.forget();
+    calls_ = {};
+    unread_ = {};
+    products_ = 0;
+    finished_ = false;
+    owner_ = getpid();
+    mutex_.unlock();
+  }
+
+ private:
+  const Library& library_of(kscout_entry entry) noexcept {
+    const auto set = [&](auto& function, const char* library, const char* name) {
+      if (!function)
+        function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(find_(library, name));
+    };
+    if (entry == kscout_cublasLtMatmul) {
+      set(library_.get_operation, "libcublasLt", "cublasLtMatmulDescGetAttribute");
+      set(library_.get_matrix, "libcublasLt", "cublasLtMatrixLayoutGetAttribute");
+    } else {
+      set(library_.get_math_mode, "libcublas", "cublasGetMathMode");
+      set(library_.get_pointer_mode, "libcublas", "cublasGetPointerMode_v2");
+    }
+    return library_;
+  }
+
+  void report() const noexcept {
+    Text text;
+    if (report_.empty()) return;
+    text.add("kscout exec: process %d (%s)\n", static_cast<int>(owner_), program_invocation_short_name);
+    bool any = false;
+    for (std::size_t i = 0; i < calls_.size(); ++i) {
+      if (calls_[i]) text.add("  %-32s %12llu calls\n", kEntryNames[i], count(calls_[i]));
+      any = any || calls_[i];
+    }
+    if (!any) return;
+    text.add("  %llu products of %zu problems\n", count(products_), record_.problems());
+    for (std::size_t i = 0; i < unread_.size(); ++i) {
+      if (unread_[i]) text.add("  %llu not read: %s\n", count(unread_[i]), kUnreadWords[i].data());
+    }
+    if (report_ == "-") return text.write_to(STDERR_FILENO);
+    const int file = open(report_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+    if (file < 0) {
+      std::fprintf(stderr, "kscout exec: %s: cannot be written: %s\n", report_.c_str(), std::strerror(errno));
+      return;
+    }
+    text.write_to(file);
+    close(file);
+  }
+  static unsigned long long count(std::uint64_t calls) noexcept { return calls; }
+
+  std::mutex mutex_;
+  Record record_;
+  std::string report_;
+  pid_t owner_;
+  kscout_find find_;
+  Library library_;
+  std::array<std::uint64_t, kscout_entries> calls_{};
+  std::array<std::uint64_t, kUnreadWords.size()> unread_{};
+  std::uint64_t products_ = 0;
+  bool finished_ = false;
+};
+
+Core* core = nullptr;
+
+constexpr kscout_core kFunctions = {
+    .gemm = [](kscout_entry entry, const kscout_gemm_call* call) { core->product(entry, *call); },
+    .matmul = [](const kscout_matmul_call* call) { core->product(kscout_cublasLtMatmul, *call); },
+    .other = [](kscout_entry entry) { core->other(entry); },
+    .finish = [] { core->finish(); },
+};
+
+}  // namespace
+
+}  // namespace kscout::preload
+
+extern "C" __attribute__((visibility("default"))) const kscout_core* kscout_preload_core(kscout_find find) {
+  using namespace kscout::preload;
+  core = new Core(find);
+  pthread_atfork([] { core->before_fork(); }, [] { core->in_parent(); }, [] { core->in_child(); });
+  return &kFunctions;
+}

@@ -1,0 +1,309 @@
+/* Takes a program's calls of cuBLAS, cuBLASLt and cuDNN, reports them to the core, and passes them on.
+ *
+ * LD_PRELOAD loads this library into every process, so it needs nothing but libc. The core
+ * (libkscout_preload_core.so) is opened at the first call, with local scope, and only where
+ * KSCOUT_PRELOAD_RECORD or KSCOUT_PRELOAD_REPORT asks for something. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "preload/calls.h"
+
+#define TAKEN __attribute__((visibility("default")))
+
+/* ---- The original functions. */
+
+struct search {
+  const char* library;
+  char path[PATH_MAX];
+};
+
+/* Matches libcublas.so, libcublas.so.12 and so on. */
+static int take_path(struct dl_phdr_info* info, size_t size, void* of) {
+  struct search* const search = of;
+  const char* const slash = strrchr(info->dlpi_name, '/');
+  const char* const name = slash ? slash + 1 : info->dlpi_name;
+  const size_t length = strlen(search->library);
+  (void)size;
+  if (strncmp(name, search->library, length) != 0 || strncmp(name + length, ".so", 3) != 0) return 0;
+  if (strlen(info->dlpi_name) >= sizeof search->path) return 0;
+  strcpy(search->path, info->dlpi_name);
+  return 1;
+}
+
+static void* find(const char* library, const char* symbol) {
+  struct search search = {library, ""};
+  void* handle;
+  void* const next = dlsym(RTLD_NEXT, symbol);
+  if (next) return next;
+  if (!dl_iterate_phdr(take_path, &search)) return NULL;
+  handle = dlopen(search.path, RTLD_LAZY | RTLD_NOLOAD); /* stays open: the function is kept */
+  return handle ? dlsym(handle, symbol) : NULL;
+}
+
+struct original {
+  const char *name, *library;
+  _Atomic(void*) function;
+};
+#define ORIGINAL(name, library, missing) {#name, library, NULL},
+static struct original originals[] = {KSCOUT_TAKEN(ORIGINAL)};
+
+/* The original of an entry, or null, which is reported once. */
+static void* original(enum kscout_entry entry) {
+  struct original* const one = &originals[entry];
+  static atomic_int reported;
+  void* function = atomic_load_explicit(&one->function, memory_order_acquire);
+  if (function) return function;
+  function = find(one->library, one->name);
+  atomic_store_explicit(&one->function, function, memory_order_release);
+  if (!function && !atomic_exchange(&reported, 1)) {
+    fprintf(stderr, "kscout exec: %s is called, and no loaded %s has it; the call fails\n", one->name,
+            one->library);
+  }
+  return function;
+}
+
+/* ---- The core. */
+
+static _Atomic(const struct kscout_core*) opened_core;
+static pthread_once_t opening = PTHREAD_ONCE_INIT;
+
+static const char* setting(const char* name) {
+  const char* const value = getenv(name);
+  return value && *value ? value : NULL;
+}
+static int is_wanted(void) { return setting("KSCOUT_PRELOAD_RECORD") || setting("KSCOUT_PRELOAD_REPORT"); }
+
+static void finish(void) {
+  const struct kscout_core* const core = atomic_load(&opened_core);
+  if (core) core->finish();
+}
+
+/* Beside this library, or the file that KSCOUT_PRELOAD_CORE names. */
+static int core_path(char* path, size_t size) {
+  static const char kName[] = "libkscout_preload_core.so";
+  const char* const named = setting("KSCOUT_PRELOAD_CORE");
+  Dl_info here;
+  const char* slash;
+  if (named) return snprintf(path, size, "%s", named) < (int)size;
+  if (!dladdr(&opening, &here) || !(slash = strrchr(here.dli_fname, '/'))) return 0;
+  return snprintf(path, size, "%.*s/%s", (int)(slash - here.dli_fname), here.dli_fname, kName) < (int)size;
+}
+
+static atomic_int called; /* whether any call came */
+
+static void open_core(void) {
+  char path[PATH_MAX] = "";
+  void* library = NULL;
+  kscout_core_entry entry = NULL;
+  atomic_store(&called, 1);
+  if (!is_wanted()) return;
+  if (core_path(path, sizeof path)) library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if (library) entry = (kscout_core_entry)dlsym(library, KSCOUT_CORE_SYMBOL);
+  if (!entry) {
+    const char* const why = dlerror();
+    fprintf(stderr, "kscout exec: nothing is recorded, because the core cannot be opened: %s\n",
+            why ? why : path);
+    return;
+  }
+  at_quick_exit(finish);
+  atomic_store(&opened_core, entry(find));
+}
+
+/* ---- Calls. Products that a library computes inside of a call are its own: they are passed on, and not
+ * counted. */
+
+static __thread int inside __attribute__((tls_model("initial-exec")));
+
+static const struct kscout_core* begin(void) {
+  const struct kscout_core* core = NULL;
+  if (inside++ == 0) {
+    const int error = errno;
+    pthread_once(&opening, open_core);
+    core = atomic_load_explicit(&opened_core, memory_order_acquire);
+    errno = error;
+  }
+  return core;
+}
+static int end(int status) {
+  --inside;
+  return status;
+}
+
+/* PASS(missing status, name, (parameter types), (arguments)): the original's result. */
+#define PASS(missing, name, types, arguments)                                                         \
+  (original(kscout_##name) ? ((int(*) types)atomic_load(&originals[kscout_##name].function))arguments \
+                           : (missing))
+#define NOT_SUPPORTED 15
+
+/* Members of kscout_gemm_call, from parameters of the same names. */
+#define SIZES                                                                                               \
+  .handle = handle, .transa = transa, .transb = transb, .m = m, .n = n, .k = k, .alpha = alpha, .lda = lda, \
+  .ldb = ldb, .ldc = ldc, .beta = beta
+#define TYPES .type_a = type_a, .type_b = type_b, .type_c = type_c, .compute = compute
+#define FP32 .compute = KSCOUT_COMPUTE_OF_SGEMM /* type 0 is fp32 */
+#define STRIDES .stride_a = stride_a, .stride_b = stride_b, .stride_c = stride_c, .batch = batch
+
+#define GEMM_EX(name, integer)                                                                             \
+  TAKEN int name(void* handle, int transa, int transb, integer m, integer n, integer k, const void* alpha, \
+                 const void* a, int type_a, integer lda, const void* b, int type_b, integer ldb,           \
+                 const void* beta, void* c, int type_c, integer ldc, int compute, int algorithm) {         \
+    const struct kscout_core* const core = begin();                                                        \
+    if (core) {                                                                                            \
+      const struct kscout_gemm_call call = {SIZES, TYPES, .batch = 1};                                     \
+      core->gemm(kscout_##name, &call);                                                                    \
+    }                                                                                                      \
+    return end(PASS(NOT_SUPPORTED, name,                                                                   \
+                    (void*, int, int, integer, integer, integer, const void*, const void*, int, integer,   \
+                     const void*, int, integer, const void*, void*, int, integer, int, int),               \
+                    (handle, transa, transb, m, n, k, alpha, a, type_a, lda, b, type_b, ldb, beta, c,      \
+                     type_c, ldc, compute, algorithm)));                                                   \
+  }
+GEMM_EX(cublasGemmEx, int)
+GEMM_EX(cublasGemmEx_64, int64_t)
+
+#define GEMM_STRIDED_BATCHED_EX(name, integer)                                                             \
+  TAKEN int name(void* handle, int transa, int transb, integer m, integer n, integer k, const void* alpha, \
+                 const void* a, int type_a, integer lda, long long stride_a, const void* b, int type_b,    \
+                 integer ldb, long long stride_b, const void* beta, void* c, int type_c, integer ldc,      \
+                 long long stride_c, integer batch, int compute, int algorithm) {                          \
+    const struct kscout_core* const core = begin();                                                        \
+    if (core) {                                                                                            \
+      const struct kscout_gemm_call call = {SIZES, TYPES, STRIDES};                                        \
+      core->gemm(kscout_##name, &call);                                                                    \
+    }                                                                                                      \
+    return end(PASS(NOT_SUPPORTED, name,                                                                   \
+                    (void*, int, int, integer, integer, integer, const void*, const void*, int, integer,   \
+                     long long, const void*, int, integer, long long, const void*, void*, int, integer,    \
+                     long long, integer, int, int),                                                        \
+                    (handle, transa, transb, m, n, k, alpha, a, type_a, lda, stride_a, b, type_b, ldb,     \
+                     stride_b, beta, c, type_c, ldc, stride_c, batch, compute, algorithm)));               \
+  }
+GEMM_STRIDED_BATCHED_EX(cublasGemmStridedBatchedEx, int)
+GEMM_STRIDED_BATCHED_EX(cublasGemmStridedBatchedEx_64, int64_t)
+
+#define SGEMM(name, integer)                                                                                \
+  TAKEN int name(void* handle, int transa, int transb, integer m, integer n, integer k, const float* alpha, \
+                 const float* a, integer lda, const float* b, integer ldb, const float* beta, float* c,     \
+                 integer ldc) {                                                                             \
+    const struct kscout_core* const core = begin();                                                         \
+    if (core) {                                                                                             \
+      const struct kscout_gemm_call call = {SIZES, FP32, .batch = 1};                                       \
+      core->gemm(kscout_##name, &call);                                                                     \
+    }                                                                                                       \
+    return end(PASS(NOT_SUPPORTED, name,                                                                    \
+                    (void*, int, int, integer, integer, integer, const float*, const float*, integer,       \
+                     const float*, integer, const float*, float*, integer),                                 \
+                    (handle, transa, transb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc)));               \
+  }
+SGEMM(cublasSgemm_v2, int)
+SGEMM(cublasSgemm_v2_64, int64_t)
+
+#define SGEMM_STRIDED_BATCHED(name, integer)                                                                \
+  TAKEN int name(void* handle, int transa, int transb, integer m, integer n, integer k, const float* alpha, \
+                 const float* a, integer lda, long long stride_a, const float* b, integer ldb,              \
+                 long long stride_b, const float* beta, float* c, integer ldc, long long stride_c,          \
+                 integer batch) {                                                                           \
+    const struct kscout_core* const core = begin();                                                         \
+    if (core) {                                                                                             \
+      const struct kscout_gemm_call call = {SIZES, FP32, STRIDES};                                          \
+      core->gemm(kscout_##name, &call);                                                                     \
+    }                                                                                                       \
+    return end(                                                                                             \
+        PASS(NOT_SUPPORTED, name,                                                                           \
+             (void*, int, int, integer, integer, integer, const float*, const float*, integer, long long,   \
+              const float*, integer, long long, const float*, float*, integer, long long, integer),         \
+             (handle, transa, transb, m, n, k, alpha, a, lda, stride_a, b, ldb, stride_b, beta, c, ldc,     \
+              stride_c, batch)));                                                                           \
+  }
+SGEMM_STRIDED_BATCHED(cublasSgemmStridedBatched, int)
+SGEMM_STRIDED_BATCHED(cublasSgemmStridedBatched_64, int64_t)
+
+TAKEN int cublasLtMatmul(void* handle, void* operation, const void* alpha, const void* a, void* layout_a,
+                         const void* b, void* layout_b, const void* beta, const void* c, void* layout_c,
+                         void* d, void* layout_d, const void* algorithm, void* workspace,
+                         size_t workspace_bytes, void* stream) {
+  const struct kscout_core* const core = begin();
+  if (core) {
+    const struct kscout_matmul_call call = {operation, alpha, layout_a, layout_b, beta, layout_c, layout_d};
+    core->matmul(&call);
+  }
+  return end(PASS(NOT_SUPPORTED, cublasLtMatmul,
+                  (void*, void*, const void*, const void*, void*, const void*, void*, const void*,
+                   const void*, void*, void*, void*, const void*, void*, size_t, void*),
+                  (handle, operation, alpha, a, layout_a, b, layout_b, beta, c, layout_c, d, layout_d,
+                   algorithm, workspace, workspace_bytes, stream)));
+}
+
+static void count(enum kscout_entry entry, const struct kscout_core* core) {
+  if (core) core->other(entry);
+}
+
+TAKEN int cublasLtMatmulAlgoGetHeuristic(void* handle, void* operation, void* a, void* b, void* c, void* d,
+                                         void* preference, int requested, void* results, int* found) {
+  count(kscout_cublasLtMatmulAlgoGetHeuristic, begin());
+  return end(PASS(NOT_SUPPORTED, cublasLtMatmulAlgoGetHeuristic,
+                  (void*, void*, void*, void*, void*, void*, void*, int, void*, int*),
+                  (handle, operation, a, b, c, d, preference, requested, results, found)));
+}
+
+TAKEN int cublasSetWorkspace_v2(void* handle, void* workspace, size_t bytes) {
+  count(kscout_cublasSetWorkspace_v2, begin());
+  return end(PASS(NOT_SUPPORTED, cublasSetWorkspace_v2, (void*, void*, size_t), (handle, workspace, bytes)));
+}
+
+TAKEN int cudnnBackendExecute(void* handle, void* plan, void* pack) {
+  count(kscout_cudnnBackendExecute, begin());
+  return end(PASS(3000, cudnnBackendExecute, (void*, void*, void*), (handle, plan, pack)));
+}
+
+/* ---- The end of the process. _exit() runs no destructors. */
+
+static void (*next_exit)(int), (*next_Exit)(int);
+
+__attribute__((constructor)) static void load(void) {
+  next_exit = (void (*)(int))dlsym(RTLD_NEXT, "_exit");
+  next_Exit = (void (*)(int))dlsym(RTLD_NEXT, "_Exit");
+}
+
+/* Reports that the program which kscout exec became called nothing. Other processes without calls report
+ * nothing. */
+static void report_no_call(void) {
+  const char* const process = setting("KSCOUT_PRELOAD_PROCESS");
+  const char* const report = setting("KSCOUT_PRELOAD_REPORT");
+  const int to_stderr = report && strcmp(report, "-") == 0;
+  int file;
+  if (!report || !process || strtol(process, NULL, 10) != getpid() || atomic_load(&called)) return;
+  file = to_stderr ? STDERR_FILENO : open(report, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+  dprintf(file, "kscout exec: process %d: no call of cuBLAS, cuBLASLt or cuDNN was seen\n", (int)getpid());
+  if (!to_stderr) close(file);
+}
+
+static void end_process(void) {
+  report_no_call();
+  finish();
+}
+
+__attribute__((destructor)) static void unload(void) { end_process(); }
+
+TAKEN __attribute__((noreturn)) void _exit(int status) {
+  end_process();
+  if (next_exit) next_exit(status);
+  for (;;) syscall(SYS_exit_group, status);
+}
+
+TAKEN __attribute__((noreturn)) void _Exit(int status) {
+  end_process();
+  if (next_Exit) next_Exit(status);
+  for (;;) syscall(SYS_exit_group, status);
+}

@@ -1,0 +1,270 @@
+#include "preload/read_calls.h"
+
+#include <bit>
+#include <cstring>
+#include <optional>
+
+namespace kscout::preload {
+
+namespace {
+
+// cuBLAS and cuBLASLt API reference: cudaDataType_t, cublasComputeType_t, cublasMath_t, ...
+constexpr int kR32F = 0, kR64F = 1, kR16F = 2, kR32I = 10;
+constexpr int kCompute16F = 64, kCompute32F = 68, kCompute64F = 70, kCompute32I = 72, kCompute32FTf32 = 77;
+constexpr int kPedantic = 1;  // added to the four above
+constexpr int kMathModeBits = 15, kPedanticMath = 2, kTf32Math = 3;
+constexpr int kHostPointers = 0;
+constexpr int kNotTransposed = 0;
+
+std::optional<DType> dtype_of(int type) noexcept {
+  switch (type) {
+    case kR32F:
+      return DType::fp32;
+    case kR64F:
+      return DType::fp64;
+    case kR16F:
+      return DType::fp16;
+    case 3:
+      return DType::int8;
+    case kR32I:
+      return DType::int32;
+    case 14:
+      return DType::bf16;
+    case 16:
+      return DType::int4;
+    case 28:
+      return DType::fp8;
+    case 29:
+      return DType::bf8;
+    default:
+      return std::nullopt;
+  }
+}
+
+/// One product, whichever function computes it; sizes and matrices are the library's.
+struct Product {
+  bool transa = false, transb = false;
+  std::int64_t m = 0, n = 0, k = 0, batch = 1;
+  std::int64_t lda = 0, ldb = 0, ldc = 0;
+  std::int64_t stride_a = 0, stride_b = 0;
+  int type_a = 0, type_b = 0, type_c = 0, compute = 0, math_mode = 0;
+  Epilogue epilogue = Epilogue::none;
+  bool accumulate = false;
+};
+
+Unread set_types(const Product& product, GemmProblem& p) noexcept {
+  const auto a = dtype_of(product.type_b), b = dtype_of(product.type_a), c = dtype_of(product.type_c);
+  if (!a || !b || !c) return Unread::types;
+  p.dtype_a = *a;
+  p.dtype_b = *b;
+  p.dtype_c = *c;
+  const bool fp32 = *a == DType::fp32 && *b == DType::fp32 && *c == DType::fp32;
+  switch (product.compute) {
+    case kCompute16F:
+    case kCompute16F + kPedantic:
+      p.dtype_acc = DType::fp16;
+      return Unread::none;
+    case kCompute64F:
+    case kCompute64F + kPedantic:
+      p.dtype_acc = DType::fp64;
+      return Unread::none;
+    case kCompute32I:
+    case kCompute32I + kPedantic:
+      p.dtype_acc = DType::int32;
+      return Unread::none;
+    case kCompute32F:
+    case kCompute32F + kPedantic:
+    case kCompute32FTf32:
+      break;
+    default:
+      return Unread::compute;
+  }
+  p.dtype_acc = DType::fp32;
+  if (!fp32 || product.compute == kCompute32F + kPedantic) return Unread::none;
+  const int mode = product.math_mode & kMathModeBits;
+  if (product.compute == kCompute32FTf32 || mode == kTf32Math) {
+    p.dtype_a = p.dtype_b = p.dtype_c = DType::tf32;
+    return Unread::none;
+  }
+  return mode == 0 || mode == kPedanticMath ? Unread::none : Unread::compute;
+}
+
+/// A leading dimension as problems have it: 0 when packed; -1 when it is too small.
+std::int64_t leading(std::int64_t given, std::int64_t packed) noexcept {
+  return given == packed ? 0 : given > packed ? given : -1;
+}
+
+Unread set_problem(const Product& product, GemmProblem& problem) noexcept {
+  if (product.m < 1 || product.n < 1 || product.k < 1 || product.batch < 1) return Unread::sizes;
+  GemmProblem p;
+  p.m = product.n;
+  p.n = product.m;
+  p.k = product.k;
+  p.batch = product.batch;
+  const bool row_a = !product.transb, row_b = !product.transa;
+  p.layout = row_a ? (row_b ? Layout::rrr : Layout::rcr) : (row_b ? Layout::crr : Layout::ccr);
+  p.lda = leading(product.ldb, row_a ? p.k : p.m);
+  p.ldb = leading(product.lda, row_b ? p.n : p.k);
+  p.ldc = leading(product.ldc, p.n);
+  if (p.lda < 0 || p.ldb < 0 || p.ldc < 0) return Unread::sizes;
+  if (p.batch > 1 && (product.stride_a == 0 || product.stride_b == 0)) return Unread::batch;
+  p.epilogue = product.epilogue;
+  p.accumulate = product.accumulate;
+  if (const Unread why = set_types(product, p); why != Unread::none) return why;
+  problem = p;
+  return Unread::none;
+}
+
+/// Whether a factor of this type (a cudaDataType_t) in the host's memory is 0.
+bool is_zero(const void* factor, int type) noexcept {
+  const std::size_t bytes = type == kR64F ? 8 : type == kR16F ? 2 : 4;
+  std::uint64_t bits = 0;
+  std::memcpy(&bits, factor, bytes);
+  if (type != kR32I) bits &= ~(std::uint64_t{1} << (8 * bytes - 1));  // -0 is 0, too
+  return bits == 0;
+}
+
+/// The type of alpha and beta in cuBLAS, by the compute type.
+int scale_type(int compute) noexcept {
+  switch (compute) {
+    case kCompute16F:
+    case kCompute16F + kPedantic:
+      return kR16F;
+    case kCompute64F:
+    case kCompute64F + kPedantic:
+      return kR64F;
+    case kCompute32I:
+    case kCompute32I + kPedantic:
+      return kR32I;
+    default:
+      return kR32F;
+  }
+}
+
+/// Attributes of one descriptor of cuBLASLt. Attributes that a release does not know keep their default.
+class Attributes {
+ public:
+  using Get = int (*)(void*, int, void*, std::size_t, std::size_t*);
+  Attributes(Get get, void* descriptor) noexcept : get_(get), descriptor_(descriptor) {}
+
+  template <class V>
+  V value(int attribute, V otherwise, bool* missing = nullptr) const noexcept {
+    V read = otherwise;
+    std::size_t written = 0;
+    if (get_(descriptor_, attribute, &read, sizeof read, &written) == 0 && written == sizeof read)
+      return read;
+    if (missing) *missing = true;
+    return otherwise;
+  }
+
+ private:
+  Get get_;
+  void* descriptor_;
+};
+
+struct Matrix {
+  Matrix(Attributes::Get get, void* descriptor, bool& missing) noexcept {
+    const Attributes from(get, descriptor);
+    type = from.value<std::int32_t>(0, -1, &missing);
+    order = from.value<std::int32_t>(1, 0, &missing);
+    rows = static_cast<std::int64_t>(from.value<std::uint64_t>(2, 0, &missing));
+    columns = static_cast<std::int64_t>(from.value<std::uint64_t>(3, 0, &missing));
+    leading = from.value<std::int64_t>(4, 0, &missing);
+    batch = from.value<std::int32_t>(5, 1);
+    stride = from.value<std::int64_t>(6, 0);
+  }
+  std::int32_t type, order, batch;
+  std::int64_t rows, columns, leading, stride;
+};
+
+std::optional<Epilogue> epilogue_of(std::uint32_t epilogue) noexcept {
+  switch (epilogue) {
+    case 1:
+      return Epilogue::none;
+    case 2:
+      return Epilogue::relu;
+    case 4:
+      return Epilogue::bias;
+    case 6:
+      return Epilogue::bias_relu;
+    case 32:
+      return Epilogue::gelu;
+    case 36:
+      return Epilogue::bias_gelu;
+    default:
+      return std::nullopt;
+  }
+}
+
+}  // namespace
+
+Unread read(const kscout_gemm_call& call, const Library& library, GemmProblem& problem) noexcept {
+  int pointers = kHostPointers, math_mode = 0;
+  if (library.get_pointer_mode) library.get_pointer_mode(call.handle, &pointers);
+  if (library.get_math_mode) library.get_math_mode(call.handle, &math_mode);
+  if (pointers != kHostPointers || !call.beta) return Unread::factors;
+  return set_problem({.transa = call.transa != kNotTransposed,
+                      .transb = call.transb != kNotTransposed,
+                      .m = call.m,
+                      .n = call.n,
+                      .k = call.k,
+                      .batch = call.batch,
+                      .lda = call.lda,
+                      .ldb = call.ldb,
+                      .ldc = call.ldc,
+                      .stride_a = call.stride_a,
+                      .stride_b = call.stride_b,
+                      .type_a = call.type_a,
+                      .type_b = call.type_b,
+                      .type_c = call.type_c,
+                      .compute = call.compute,
+                      .math_mode = math_mode,
+                      .accumulate = !is_zero(call.beta, scale_type(call.compute))},
+                     problem);
+}
+
+Unread read(const kscout_matmul_call& call, const Library& library, GemmProblem& problem) noexcept {
+  if (!library.get_operation || !library.get_matrix || !call.operation || !call.a || !call.b || !call.c ||
+      !call.d)
+    return Unread::descriptors;
+  bool missing = false;
+  const Attributes operation(library.get_operation, call.operation);
+  const auto compute = operation.value<std::int32_t>(0, -1, &missing);
+  const auto factor_type = operation.value<std::int32_t>(1, kR32F);
+  const auto pointers = operation.value<std::int32_t>(2, kHostPointers);
+  const auto transa = operation.value<std::int32_t>(3, kNotTransposed);
+  const auto transb = operation.value<std::int32_t>(4, kNotTransposed);
+  const auto epilogue = epilogue_of(operation.value<std::uint32_t>(7, 1));
+  const Matrix a(library.get_matrix, call.a, missing), b(library.get_matrix, call.b, missing),
+      c(library.get_matrix, call.c, missing), d(library.get_matrix, call.d, missing);
+  if (missing) return Unread::descriptors;
+  if (pointers != kHostPointers || !call.beta) return Unread::factors;
+  if (!epilogue) return Unread::epilogue;
+  if (a.order != 0 || b.order != 0 || c.order != 0 || d.order != 0) return Unread::order;
+  constexpr int kScaleModeOfA = 31, kScaleModeOfB = 32;
+  if (operation.value<std::int32_t>(kScaleModeOfA, 0) != 0 ||
+      operation.value<std::int32_t>(kScaleModeOfB, 0) != 0)
+    return Unread::scales;
+  const bool accumulate = !is_zero(call.beta, factor_type);
+  if (accumulate && c.type != d.type) return Unread::types;
+  return set_problem({.transa = transa != kNotTransposed,
+                      .transb = transb != kNotTransposed,
+                      .m = d.rows,
+                      .n = d.columns,
+                      .k = transa != kNotTransposed ? a.rows : a.columns,
+                      .batch = d.batch,
+                      .lda = a.leading,
+                      .ldb = b.leading,
+                      .ldc = d.leading,
+                      .stride_a = a.stride,
+                      .stride_b = b.stride,
+                      .type_a = a.type,
+                      .type_b = b.type,
+                      .type_c = d.type,
+                      .compute = compute,
+                      .epilogue = *epilogue,
+                      .accumulate = accumulate},
+                     problem);
+}
+
+}  // namespace kscout::preload

@@ -1,0 +1,52 @@
+/* What the test programs and the stand-ins for cuBLAS, cuBLASLt and cuDNN share: descriptors, and the calls
+ * that arrived. A handle is a stand_in_handle; all memory is the host's. Signatures are those of the
+ * libraries. */
+#pragma once
+#include <stddef.h>
+#include <stdint.h>
+
+struct stand_in_handle {
+  int pointer_mode, math_mode;
+};
+struct stand_in_operation {
+  int32_t compute, scale_type, pointer_mode, transa, transb;
+  uint32_t epilogue;
+};
+struct stand_in_matrix {
+  uint32_t type;
+  int32_t order;
+  uint64_t rows, columns;
+  int64_t leading;
+  int32_t batch;
+  int64_t stride;
+};
+
+/* Calls that reached the libraries, of all kinds. */
+long stand_in_calls(void);
+/* Calls of cublasLtMatmul that came with a handle of cuBLAS: the library's own. */
+long stand_in_inner_calls(void);
+
+int cublasGemmEx(void* handle, int transa, int transb, int m, int n, int k, const void* alpha, const void* a,
+                 int type_a, int lda, const void* b, int type_b, int ldb, const void* beta, void* c,
+                 int type_c, int ldc, int compute, int algorithm);
+int cublasGemmEx_64(void* handle, int transa, int transb, int64_t m, int64_t n, int64_t k, const void* alpha,
+                    const void* a, int type_a, int64_t lda, const void* b, int type_b, int64_t ldb,
+                    const void* beta, void* c, int type_c, int64_t ldc, int compute, int algorithm);
+int cublasGemmStridedBatchedEx(void* handle, int transa, int transb, int m, int n, int k, const void* alpha,
+                               const void* a, int type_a, int lda, long long stride_a, const void* b,
+                               int type_b, int ldb, long long stride_b, const void* beta, void* c, int type_c,
+                               int ldc, long long stride_c, int batch, int compute, int algorithm);
+int cublasSgemm_v2(void* handle, int transa, int transb, int m, int n, int k, const float* alpha,
+                   const float* a, int lda, const float* b, int ldb, const float* beta, float* c, int ldc);
+int cublasSgemmStridedBatched(void* handle, int transa, int transb, int m, int n, int k, const float* alpha,
+                              const float* a, int lda, long long stride_a, const float* b, int ldb,
+                              long long stride_b, const float* beta, float* c, int ldc, long long stride_c,
+                              int batch);
+int cublasSetWorkspace_v2(void* handle, void* workspace, size_t bytes);
+int cublasLtMatmul(void* handle, void* operation, const void* alpha, const void* a, void* layout_a,
+                   const void* b, void* layout_b, const void* beta, const void* c, void* layout_c, void* d,
+                   void* layout_d, const void* algorithm, void* workspace, size_t workspace_bytes,
+                   void* stream);
+int cublasLtMatmulAlgoGetHeuristic(void* handle, void* operation, void* a, void* b, void* c, void* d,
+                                   void* preference, int requested, void* results, int* found);
+int cudnnBackendExecute(void* handle, void* plan, void* pack);
