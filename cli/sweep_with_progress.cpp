@@ -47,7 +47,7 @@ void watch_signals() {
   sigaction(SIGTERM, &action, nullptr);
 }
 
-bool signal_came() { return stop_asked; }
+const std::atomic<bool>& signal_came() { return stop_asked; }
 
 void report_left_out(const SweepPlan& plan, std::string_view verb) {
   if (!plan.left_out.empty())

@@ -5,6 +5,7 @@
 ///     const SweepReport report =
 ///         sweep_with_progress(plan, {.folder = out, .worker = default_worker()}, "sweep");
 ///     if (report.ended == "interrupted") end_by_signal();
+#include <atomic>
 #include <string_view>
 
 #include "sweep/sweep.h"
@@ -21,7 +22,7 @@ SweepReport sweep_with_progress(const SweepPlan& plan, SweepOptions options, std
 
 /// From now on SIGINT and SIGTERM are recorded for signal_came(); a second signal ends the program at once.
 void watch_signals();
-bool signal_came();
+const std::atomic<bool>& signal_came();
 
 /// Ends the program with the received signal: the shell sees exit code 128 + its number.
 void end_by_signal();

@@ -1,3 +1,5 @@
+#include "tune_report.h"
+
 #include <set>
 #include <string>
 #include <vector>
@@ -8,7 +10,6 @@
 #include "evaluate_report.h"
 #include "sibling.h"
 #include "train/train.h"
-#include "tune.h"
 
 namespace kscout::cli {
 
@@ -17,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// The model's results beside its baselines.
-Table results_table(const Verdict& verdict) {
+Table results_table(const TuneVerdict& verdict) {
   Table table({"% of the fastest measured config", "mean", "p10", "worst"});
   const auto add = [&](std::string_view who, const Summary& s) {
     const auto percent = [](double share) { return Cell{fmt::format("{:.1f}", 100 * share), false}; };
@@ -44,7 +45,7 @@ std::string plural(std::size_t count, std::string_view noun) {
 
 /// What both models were compared on, and the layouts that only the new one knows.
 void print_compared(const TunedOp& done) {
-  const Verdict& verdict = done.verdict;
+  const TuneVerdict& verdict = done.verdict;
   if (verdict.before)
     fmt::print("compared   with {} on {} that neither was trained on (layouts {})\n", done.before.string(),
                plural(verdict.before->evaluation.results.size(), "problem"),
@@ -60,28 +61,25 @@ void print_compared(const TunedOp& done) {
 
 }  // namespace
 
-void print_tuned(const TunedOp& done, const TuneOptions& options) {
-  const std::size_t training = done.parts.training.problems.size(),
-                    held_out = done.parts.held_out.problems.size();
+void print_tuned(const TunedOp& done, const TuneRequest& request) {
+  const std::size_t problems = done.training_problems + done.held_out_problems;
   const ModelEvaluation& evaluation = done.verdict.candidate;
   fmt::print("tuned      {}\n", word(done.op));
-  fmt::print("measured   {} problems, {} configs of rule set '{}', {} rows in {:.0f} s{}, on {}\n",
-             training + held_out, done.measured.configs.size(), options.rules, done.measured.rows.size(),
-             done.report.progress.elapsed_s,
-             done.new_problems < training + held_out
-                 ? fmt::format(" and before ({} problems are new)", done.new_problems)
-                 : "",
-             done.measured.device.name);
+  fmt::print(
+      "measured   {} problems, {} configs of rule set '{}', {} rows in {:.0f} s{}, on {}\n", problems,
+      done.configs, request.rules, done.rows, done.measured_s,
+      done.new_problems < problems ? fmt::format(" and before ({} problems are new)", done.new_problems) : "",
+      done.device);
   const std::size_t evaluated = evaluation.evaluation.results.size();
-  fmt::print("trained    on {} problems (target {}), evaluated on {}\n\n", training, evaluation.target,
-             plural(evaluated, "held-out problem"));
+  fmt::print("trained    on {} problems (target {}), evaluated on {}\n\n", done.training_problems,
+             evaluation.target, plural(evaluated, "held-out problem"));
   results_table(done.verdict).print(Format::text);
   if (done.verdict.before || !done.verdict.new_layouts.empty()) fmt::print("\n");
   print_compared(done);
   fs::path shown = done.target;
   if (done.verdict.why_not.empty()) {
     fmt::print("\ninstalled  {}{}\n", done.target.string(),
-               options.out.empty() ? "" : " (name it to run and predict with --model)");
+               request.out.empty() ? "" : " (name it to run and predict with --model)");
     if (done.before == done.target) fmt::print("before     {}\n", (done.target / kPreviousModel).string());
   } else {
     shown = done.candidate;
@@ -100,7 +98,7 @@ std::string tuned_json(const TunedOp& done) {
   json["model"] = (installed ? done.target : done.candidate).string();
   json["installed"] = installed;
   json["why_not_installed"] = installed ? Json(nullptr) : Json(done.verdict.why_not);
-  const Verdict& verdict = done.verdict;
+  const TuneVerdict& verdict = done.verdict;
   json["compared"] = nullptr;
   if (verdict.before)
     json["compared"] = {{"problems", verdict.before->evaluation.results.size()},

@@ -23,6 +23,7 @@ ORDER = [
     ["dispatch", "search", "export", "evaluate"],
     ["sweep", "capi"],
     ["train", "import", "report"],
+    ["tune"],
 ]
 # Code that is not compiled into the library: sources for generated projects.
 NOT_OURS = re.compile(r"generate/(ck_tile|cutlass)/")

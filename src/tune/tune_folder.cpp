@@ -1,4 +1,4 @@
-#include "tune_folder.h"
+#include "tune/tune_folder.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -16,7 +16,7 @@
 #include "sweep/journal.h"
 #include "sweep/sweep.h"
 
-namespace kscout::cli {
+namespace kscout {
 
 namespace fs = std::filesystem;
 
@@ -154,4 +154,4 @@ bool TuneFolder::lock_is_there() const {
          locked.st_dev == named.st_dev && locked.st_ino == named.st_ino;
 }
 
-}  // namespace kscout::cli
+}  // namespace kscout

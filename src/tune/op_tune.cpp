@@ -1,5 +1,7 @@
+#include "tune/op_tune.h"
+
 #include <algorithm>
-#include <cstdlib>
+#include <unordered_set>
 
 #include <fmt/format.h>
 
@@ -8,16 +10,12 @@
 #include "core/device_facts.h"
 #include "core/fail.h"
 #include "family/family_file.h"
+#include "family/rules.h"
 #include "features/schema.h"
 #include "op/problem_sets.h"
-#include "progress_line.h"
-#include "sibling.h"
 #include "sweep/journal.h"
-#include "sweep_with_progress.h"
-#include "train/train.h"
-#include "tune.h"
 
-namespace kscout::cli {
+namespace kscout {
 
 namespace {
 
@@ -45,7 +43,7 @@ constexpr double kAddedRate = 0.03, kAddedRateOfFew = 0.01;
 struct SweepSize {
   double gflop, bytes;
 };
-SweepSize sweep_size(Op op, const TuneOptions& options, double budget_s) {
+SweepSize sweep_size(Op op, const TuneRequest& options, double budget_s) {
   const double minutes = budget_s / 60;
   const double share = operation(op).tune_share;
   const double gflop =
@@ -55,7 +53,7 @@ SweepSize sweep_size(Op op, const TuneOptions& options, double budget_s) {
 
 /// Problems that have not been measured, as many as the budget could ever measure. The sweep takes them in a
 /// seeded order and stops when the time is over.
-std::vector<Problem> problems_to_measure(Op op, const TuneOptions& options, double budget_s,
+std::vector<Problem> problems_to_measure(Op op, const TuneRequest& options, double budget_s,
                                          const std::unordered_set<Problem>& measured) {
   const SweepSize largest = sweep_size(op, options, budget_s);
   const auto count = static_cast<std::size_t>(std::clamp(budget_s * 4, 40.0, 4000.0)) + measured.size();
@@ -97,19 +95,9 @@ std::string missing_for_model(Op op, const TableParts& parts) {
 /// A budget that gives no model is exceeded by at most this factor: a busy machine would otherwise get none.
 constexpr double kMaxOvertime = 10;
 
-[[noreturn]] void end_interrupted(const fs::path& kept) {
-  fmt::print(stderr,
-             "\n"
-             "kscout tune: what was measured is kept in {}; the next kscout tune continues from it, with any "
-             "options but another --rules\n",
-             kept.string());
-  end_by_signal();
-  std::abort();  // the signal that ends this process has just been raised
-}
-
 /// The schema of --schema for the operation, or its default schema: that of the model for any CPU when the
 /// training starts from it.
-Schema tune_schema(Op op, const TuneOptions& options, bool after_shared = false) {
+Schema tune_schema(Op op, const TuneRequest& options, bool after_shared = false) {
   if (options.schema.empty()) {
     const std::string usual =
         after_shared ? any_cpu_schema(op) : std::string(default_schema(op, "native", DeviceKind::cpu));
@@ -125,10 +113,10 @@ Schema tune_schema(Op op, const TuneOptions& options, bool after_shared = false)
 }
 
 /// With several operations, --out is the folder of their models, as a folder of KSCOUT_MODEL_PATH is.
-fs::path target_of(Op op, const TuneOptions& options, const Device& device) {
+fs::path target_of(Op op, const TuneRequest& options, const Device& device) {
   const std::string name = model_folder_name(op, DType::fp32, device);
   if (options.out.empty()) return real_model_folder(user_model_folder() / name);
-  if (options.ops().size() == 1) return real_model_folder(options.out);
+  if (options.ops.size() == 1) return real_model_folder(options.out);
   if (fs::exists(fs::path(options.out) / "model.ksf")) {
     fail(Errc::invalid_argument,
          "--out {}: is a model; with several operations --out is the folder of their models, so name another",
@@ -138,8 +126,8 @@ fs::path target_of(Op op, const TuneOptions& options, const Device& device) {
 }
 
 /// The folder to install to, after all checks that need no measurements.
-fs::path checked_target(Op op, const TuneOptions& options, const Device& device) {
-  check_rules("native", op, options.rules);
+fs::path checked_target(Op op, const TuneRequest& options, const Device& device) {
+  find_rules("native", op, options.rules);
   tune_schema(op, options);
   fs::path target = target_of(op, options, device);
   check_model_folder(target);
@@ -148,21 +136,27 @@ fs::path checked_target(Op op, const TuneOptions& options, const Device& device)
 
 }  // namespace
 
-OpTune::OpTune(Op op, const TuneOptions& options, const Device& device, double share_s)
+void OpTune::note(const std::string& text) const {
+  if (progress_.note) progress_.note(text);
+}
+
+OpTune::OpTune(Op op, const TuneRequest& options, const TuneProgress& progress, const Device& device,
+               double share_s)
     : op_(op),
       options_(options),
+      progress_(progress),
       device_(device),
       target_(checked_target(op, options, device)),
       folder_(target_),
       max_gflop_(sweep_size(op, options, share_s).gflop) {
   if (options_.restart && folder_.clear())
-    fmt::print(stderr, "kscout tune: removed the measurements in {}\n", folder_.path().string());
+    note(fmt::format("removed the measurements in {}", folder_.path().string()));
   tables_ = read_tune_folder();
   shared_ = find_shared();
   installed_ = find_installed();
   if (!tables_.empty())
-    fmt::print(stderr, "kscout tune: continues from {} problems in {} (--restart removes them)\n",
-               problems_of_all(tables_).size(), folder_.path().string());
+    note(fmt::format("continues from {} problems in {} (--restart removes them)",
+                     problems_of_all(tables_).size(), folder_.path().string()));
   if (installed_.measurements) tables_.insert(tables_.begin(), *installed_.measurements);
   std::set<Layout> layouts = options_.layouts_of(op_);
   const std::unordered_set<Problem> known = problems_of_all(tables_);
@@ -177,34 +171,41 @@ TunedOp OpTune::run(double budget_s) {
   const fs::path sweep_folder = folder_.new_sweep();
   TunedOp done{.op = op_, .target = target_, .before = installed_.model, .candidate = folder_.candidate()};
   const auto earlier = tables_;
+  MeasurementTable measured;
+  TableParts parts;
   double measured_s = 0;
   for (std::string missing; measured_s == 0 || !missing.empty();) {
-    if (!missing.empty())
-      fmt::print(stderr, "kscout tune: {}: the budget is over with {}; it goes on\n", word(op_), missing);
-    done.report = sweep_for(budget_s, sweep_folder);
-    if (done.report.ended == "interrupted") end_interrupted(folder_.path());
+    if (!missing.empty()) note(fmt::format("{}: the budget is over with {}; it goes on", word(op_), missing));
+    const SweepReport report = sweep_for(budget_s, sweep_folder);
+    if (report.ended == "interrupted") throw TuneStopped{folder_.path()};
+    done.measured_s = report.progress.elapsed_s;
     measured_s += budget_s;
     tables_ = earlier;
     tables_.push_back(read_sweep(sweep_folder));
     // Rows may be in both the installed model and a sweep, if a tune was killed after installing.
-    done.measured = merge(tables_, Keep::last);
-    done.parts = split_table(done.measured, options_.held_out, kHeldOutSeed, operation(op_).tune_split);
-    missing = missing_for_model(op_, done.parts);
-    if (missing.empty() || (done.report.ended == "budget" && measured_s < kMaxOvertime * budget_s)) continue;
+    measured = merge(tables_, Keep::last);
+    parts = split_table(measured, options_.held_out, kHeldOutSeed, operation(op_).tune_split);
+    missing = missing_for_model(op_, parts);
+    if (missing.empty() || (report.ended == "budget" && measured_s < kMaxOvertime * budget_s)) continue;
     fail(Errc::invalid_argument,
          "too little was measured: {}; the measurements are kept, and the same command adds more", missing);
   }
+  done.device = measured.device.name;
   done.new_problems = problems_of_all({tables_.back()}).size();
+  done.training_problems = parts.training.problems.size();
+  done.held_out_problems = parts.held_out.problems.size();
+  done.configs = measured.configs.size();
+  done.rows = measured.rows.size();
 
-  const TrainingResult trained = train_on(done.parts.training);
+  const TrainingResult trained = train_on(parts.training);
   write_model_folder(folder_.candidate(), trained,
                      {.data_files = {std::string(kKeptMeasurements)},
-                      .metadata = done.measured.metadata,
-                      .data_rows = done.parts.training.rows.size()});
-  write_dataset(folder_.candidate() / kKeptMeasurements, done.measured);
-  done.verdict = compare_models(done.parts);
+                      .metadata = measured.metadata,
+                      .data_rows = parts.training.rows.size()});
+  write_dataset(folder_.candidate() / kKeptMeasurements, measured);
+  done.verdict = compare_models(parts);
   // With --replace the new model answers whatever the comparison says.
-  if (!shared_.empty() && !options_.replace) store_against_shared(done.parts.held_out);
+  if (!shared_.empty() && !options_.replace) store_against_shared(parts.held_out);
   if (done.verdict.why_not.empty()) {
     install_model_folder(folder_.candidate(), target_);
     folder_.remove();
@@ -252,11 +253,11 @@ fs::path OpTune::find_shared() const {
   const Model model = Model::load(*found, &device_);
   const bool fits = (options_.schema.empty() || options_.schema == any_cpu_schema(op_)) &&
                     rules_name(model.data().families.front().rules) == rules_name(options_.rules);
-  const auto known = [&](const std::string& name) { return model.has(parse<Target>(name)); };
+  const auto known = [&](Target target) { return model.has(target); };
   return fits && std::ranges::all_of(options_.targets, known) ? *found : fs::path();
 }
 
-InstalledModel OpTune::find_installed() const {
+OpTune::InstalledModel OpTune::find_installed() const {
   InstalledModel installed;
   if (fs::exists(target_ / "model.ksf")) {
     installed.model = target_;
@@ -269,7 +270,7 @@ InstalledModel OpTune::find_installed() const {
     if (const std::string why = foreign(table); why.empty()) {
       installed.measurements = std::move(table);
     } else {
-      fmt::print(stderr, "kscout tune: {} is not used: it {}\n", kept.string(), why);
+      note(fmt::format("{} is not used: it {}", kept.string(), why));
     }
   }
   return installed;
@@ -301,12 +302,12 @@ void OpTune::check_comparable(const std::set<Layout>& layouts) const {
 }
 
 SweepReport OpTune::sweep_for(double budget_s, const fs::path& folder) const {
-  fmt::print(stderr,
-             "kscout tune: {}: {} configs of rule set '{}', {} problems of up to {:.3g} GFLOP to draw from, "
-             "{:.0f} s\n",
-             word(op_), plan_.configs.size(), options_.rules, plan_.problems.size(), max_gflop_, budget_s);
-  return sweep_with_progress(plan_, {.folder = folder, .worker = default_worker(), .budget_s = budget_s},
-                             "tune");
+  note(fmt::format(
+      "{}: {} configs of rule set '{}', {} problems of up to {:.3g} GFLOP to draw from, "
+      "{:.0f} s",
+      word(op_), plan_.configs.size(), options_.rules, plan_.problems.size(), max_gflop_, budget_s));
+  return progress_.sweep(
+      plan_, {.folder = folder, .worker = options_.worker, .budget_s = budget_s, .stop = progress_.stop});
 }
 
 TrainingResult OpTune::train_on(const MeasurementTable& training) const {
@@ -316,10 +317,8 @@ TrainingResult OpTune::train_on(const MeasurementTable& training) const {
   train_options.folds =
       static_cast<std::uint32_t>(std::min<std::size_t>(options_.folds, groups_in(training, of.tune_split)));
   if (train_options.folds < options_.folds)
-    fmt::print(stderr, "kscout tune: {} folds, one for each {} that was measured\n", train_options.folds,
-               of.split_noun);
-  train_options.targets.clear();
-  for (const auto& name : options_.targets) train_options.targets.push_back(parse<Target>(name));
+    note(fmt::format("{} folds, one for each {} that was measured", train_options.folds, of.split_noun));
+  train_options.targets = options_.targets;
   train_options.warm_start = shared_;
   if (!shared_.empty()) {
     train_options.parameters.leaves = kAddedLeaves;
@@ -329,18 +328,17 @@ TrainingResult OpTune::train_on(const MeasurementTable& training) const {
   if (train_options.targets.empty())
     train_options.targets =
         shared_.empty() ? std::vector{Target::relative, Target::tflops} : std::vector{Target::rank};
-  ProgressLine line("tune");
   const MeasurementTable tables[] = {training};
   return train(tables, families_of(tables, options_.rules),
                std::make_shared<Schema>(tune_schema(op_, options_, !shared_.empty())), train_options,
                [&](const std::string& text) {
-                 if (signal_came()) end_interrupted(folder_.path());
-                 line(text);
+                 if (progress_.stop && *progress_.stop) throw TuneStopped{folder_.path()};
+                 if (progress_.training) progress_.training(text);
                });
 }
 
 /// Evaluates the candidate on the layouts that the installed model does not know.
-void OpTune::add_new_layouts(Verdict& verdict, const Model& installed, const TableParts& parts) const {
+void OpTune::add_new_layouts(TuneVerdict& verdict, const Model& installed, const TableParts& parts) const {
   const auto is_new = [&](const Problem& problem) { return !installed.family(signature_of(problem)); };
   for (const MeasurementTable* part : {&parts.training, &parts.held_out}) {
     for (const Problem& problem : part->problems) {
@@ -371,7 +369,7 @@ void OpTune::store_against_shared(const MeasurementTable& held_out) const {
                          .problems = static_cast<std::uint32_t>(held_out.problems.size())});
 }
 
-Verdict OpTune::compare_models(const TableParts& parts) const {
+TuneVerdict OpTune::compare_models(const TableParts& parts) const {
   ModelEvaluationOptions how;
   how.training = parts.training;
   const auto whole = [&] { return evaluate_model(folder_.candidate(), parts.held_out, how); };
@@ -390,13 +388,13 @@ Verdict OpTune::compare_models(const TableParts& parts) const {
         trained ? fmt::format("only {} problems are new to both models; {} are needed",
                               unseen.problems.size(), shared ? kMinComparedWithShared : kMinCompared)
                 : "it does not record which sizes it was trained on";
-    Verdict verdict{whole(), std::nullopt,
-                    options_.replace ? "" : "whether the new one is better cannot be decided: " + why};
+    TuneVerdict verdict{whole(), std::nullopt,
+                        options_.replace ? "" : "whether the new one is better cannot be decided: " + why};
     add_new_layouts(verdict, model, parts);
     return verdict;
   }
-  Verdict verdict{evaluate_model(folder_.candidate(), unseen, how),
-                  evaluate_model(installed_.model, unseen, how), ""};
+  TuneVerdict verdict{evaluate_model(folder_.candidate(), unseen, how),
+                      evaluate_model(installed_.model, unseen, how), ""};
   const double is = verdict.candidate.evaluation.overall.mean, was = verdict.before->evaluation.overall.mean;
   if (is < was && !options_.replace)
     verdict.why_not = fmt::format("it is better than the new one: {:.2f} % against {:.2f} % on {} problems",
@@ -407,4 +405,4 @@ Verdict OpTune::compare_models(const TableParts& parts) const {
   return verdict;
 }
 
-}  // namespace kscout::cli
+}  // namespace kscout

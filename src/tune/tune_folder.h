@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <vector>
 
-namespace kscout::cli {
+namespace kscout {
 
 /// A folder beside the model's. It holds one folder per sweep whose measurements no installed model contains
 /// yet, and the model that was not installed. One tune at a time uses it.
@@ -46,4 +46,4 @@ class TuneFolder {
   int lock_ = -1;
 };
 
-}  // namespace kscout::cli
+}  // namespace kscout

@@ -1,0 +1,88 @@
+#include "tune/tune.h"
+
+#include <algorithm>
+#include <memory>
+
+#include <fmt/format.h>
+
+#include "core/fail.h"
+#include "op/operation.h"
+#include "tune/op_tune.h"
+
+namespace kscout {
+
+namespace {
+
+bool has_layout(Op op, Layout layout) {
+  const auto layouts = operation(op).tuned_layouts;
+  return std::ranges::find(layouts, layout) != layouts.end();
+}
+
+/// The layouts of an operation, for messages.
+std::string layouts_text(Op op) {
+  std::vector<std::string_view> words;
+  for (const Layout layout : operation(op).tuned_layouts) words.push_back(word(layout));
+  return fmt::format("{}: {}", word(op), fmt::join(words, ", "));
+}
+
+void check_request(const TuneRequest& request) {
+  const std::vector<Op>& ops = request.ops;
+  if (!(request.budget_s >= static_cast<double>(ops.size())))
+    fail(Errc::invalid_argument, "--budget {}: seconds, 1 or more for each of {} operation{}",
+         request.budget_s, ops.size(), ops.size() == 1 ? "" : "s");
+  if (!(request.max_gflop >= 0)) fail(Errc::invalid_argument, "--max-gflop {}: 0 or more", request.max_gflop);
+  if (!(request.held_out >= 0.05))
+    fail(Errc::invalid_argument, "--held-out {}: a share of 0.05 to 0.9", request.held_out);
+  for (const Layout layout : request.layouts) {
+    if (std::ranges::any_of(ops, [&](Op op) { return has_layout(op, layout); })) continue;
+    std::string known;
+    for (const Op op : ops) known += (known.empty() ? "" : "; ") + layouts_text(op);
+    fail(Errc::invalid_argument, "--layout {}: no operation to tune has it ({})", word(layout), known);
+  }
+}
+
+}  // namespace
+
+std::set<Layout> TuneRequest::layouts_of(Op op) const {
+  std::set<Layout> named;
+  for (const Layout layout : layouts) {
+    if (has_layout(op, layout)) named.insert(layout);
+  }
+  if (!named.empty()) return named;
+  const auto usual = operation(op).tuned_layouts.first(operation(op).usual_layouts);
+  return {usual.begin(), usual.end()};
+}
+
+TuneResult tune(const TuneRequest& asked, const TuneProgress& progress) {
+  check_request(asked);
+  TuneRequest request = asked;
+  const std::vector<Op>& ops = request.ops;
+  const Device device = detect_cpu();
+  if (request.worker.empty()) request.worker = default_worker();
+  // All operations are checked, and their folders locked, before the first one is measured.
+  std::vector<std::unique_ptr<OpTune>> tunes;
+  for (const Op op : ops) {
+    tunes.push_back(std::make_unique<OpTune>(op, request, progress, device,
+                                             request.budget_s / static_cast<double>(ops.size())));
+  }
+  double left_s = request.budget_s;
+  TuneResult result;
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    const double share_s = std::max(left_s / static_cast<double>(ops.size() - i), 1.0);
+    try {
+      result.tuned.push_back(tunes[i]->run(share_s));
+      left_s -= result.tuned.back().measured_s;
+      if (progress.done) progress.done(result.tuned.back());
+    } catch (const Error& error) {
+      if (ops.size() == 1) throw;
+      if (progress.note) progress.note(fmt::format("{}: {}", word(ops[i]), error.what()));
+      if (result.failed.empty()) result.code = error.code();
+      result.failed.push_back(ops[i]);
+      left_s -= share_s;
+    }
+    tunes[i].reset();  // unlocks the folder
+  }
+  return result;
+}
+
+}  // namespace kscout

@@ -1,0 +1,100 @@
+#pragma once
+/// \file
+/// Makes models for this machine: sweeps a family, trains, evaluates and installs, one operation after the
+/// other.
+///
+///     const TuneResult result = tune({.ops = {Op::gemm}, .budget_s = 60});
+///     result.tuned.front().verdict.why_not;   // empty: the model was installed
+#include <atomic>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "evaluate/evaluate_model.h"
+#include "sweep/sweep.h"
+#include "train/train.h"
+
+namespace kscout {
+
+/// Names of options in messages are those of `kscout tune`.
+struct TuneRequest {
+  std::vector<Op> ops = {Op::gemm};  ///< in this order, each once
+  double budget_s = 120;             ///< of all operations together
+  double held_out = 0.3;             ///< share of the sizes held out for the evaluation
+  double max_gflop = 0;              ///< of a problem; 0: what the budget allows
+  std::string rules = "default";     ///< rule set to choose from
+  std::string out = {};              ///< model folder, of several operations the folder of their models
+  std::string schema = {};           ///< empty: the operation's default
+  std::vector<Layout> layouts = {};  ///< to measure; empty: the operation's defaults
+  std::vector<Target> targets = {};  ///< empty: rank after a shared model, else relative and tflops
+  std::uint32_t folds = 4;
+  std::size_t max_problems = 0;  ///< of each operation; 0: what the budget allows
+  std::uint64_t seed = 1;
+  bool replace = false;               ///< installs the new model even if it is worse
+  bool restart = false;               ///< removes what was measured since a model was last installed
+  std::filesystem::path worker = {};  ///< empty: default_worker()
+
+  /// The layouts to measure of an operation: those of `layouts` that it has, else its defaults.
+  std::set<Layout> layouts_of(Op op) const;
+};
+
+/// The evaluation of both models on the problems that neither was trained on.
+struct TuneVerdict {
+  ModelEvaluation candidate;
+  /// Nothing without an installed model, or when it cannot be evaluated.
+  std::optional<ModelEvaluation> before;
+  std::string why_not;                     ///< why the candidate is not installed; empty when it is installed
+  std::set<Layout> compared_layouts = {};  ///< of the problems of both evaluations
+  std::set<Layout> new_layouts = {};       ///< measured layouts that the installed model does not know
+  /// The candidate on the held-out problems of the new layouts; nothing when there are none.
+  std::optional<ModelEvaluation> on_new_layouts = {};
+};
+
+/// The results of one operation.
+struct TunedOp {
+  Op op;
+  /// Folder to install to; folder of the model used so far; where the candidate is when it is not installed.
+  std::filesystem::path target, before, candidate;
+  std::string device = {};
+  double measured_s = 0;         ///< by this tune
+  std::size_t new_problems = 0;  ///< measured by this tune
+  /// Of all measurements, those of earlier tunes included.
+  std::size_t training_problems = 0, held_out_problems = 0, configs = 0, rows = 0;
+  TuneVerdict verdict = {};
+};
+
+struct TuneResult {
+  std::vector<TunedOp> tuned;
+  /// The operations that failed while others went on.
+  std::vector<Op> failed;
+  Errc code = {};  ///< of the first failure
+};
+
+/// What a caller hears while a tune runs; every function may be empty.
+struct TuneProgress {
+  std::function<void(const std::string&)> note = {};      ///< a line for people
+  std::function<void(const std::string&)> training = {};  ///< after every tree
+  std::function<void(const TunedOp&)> done = {};          ///< an operation, before the next one begins
+  /// Runs a sweep and shows its progress.
+  std::function<SweepReport(const SweepPlan&, const SweepOptions&)> sweep = run_sweep;
+  /// Set by a signal handler: ends the tune.
+  const std::atomic<bool>* stop = nullptr;
+};
+
+/// Thrown when TuneProgress::stop was set. What was measured is kept in the folder.
+struct TuneStopped {
+  std::filesystem::path kept;
+};
+
+/// Tunes all operations for this machine's CPU. Checks all of them, and locks their folders, before it
+/// measures the first one. An operation measures for its share of the budget, or up to ten times as long
+/// until there is enough for a model. Throws invalid_argument for wrong values and when too little was
+/// measured (the measurements are kept), device_failure for folders in use; with several operations, errors
+/// of one after the checks are in the result. Throws TuneStopped.
+TuneResult tune(const TuneRequest& request, const TuneProgress& progress = {});
+
+}  // namespace kscout
