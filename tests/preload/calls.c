@@ -1,8 +1,6 @@
 /* Calls the libraries in one way each; built into a program, and as a library that a program opens with local
  * scope. */
 #define _GNU_SOURCE
-#include "run_calls.h"
-
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -11,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "run_calls.h"
 #include "stand_in_blas.h"
 
 enum { kThreads = 8, kCallsOfAThread = 1000 };
