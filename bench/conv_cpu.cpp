@@ -26,16 +26,15 @@
 #include <utility>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <omp.h>
 
-#include <kscout/error.h>
 #include <kscout/family.h>
 #include <kscout/provider.h>
 #include <kscout/selector.h>
 
 #include "backend/cpu/cpu_backend.h"
+#include "bench_program.h"
 #include "core/fail.h"
 #include "core/names.h"
 #include "cpu_timing.h"
@@ -47,10 +46,7 @@
 namespace kscout::bench {
 namespace {
 
-constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 constexpr std::size_t kFinalists = 6;
-constexpr double kLoaded =
-    0.2;  ///< from here on, the load of other processes is printed: times are unreliable
 
 struct Options {
   std::string op, lines, rules = "default", configs, csv;
@@ -90,11 +86,6 @@ std::vector<std::string> traits_of(const ConvProblem& p) {
   traits.emplace_back(p.n == 1 ? "any, batch 1" : "any, batch above 1");
   return traits;
 }
-
-double gflops(const ConvProblem& problem, double time_us) { return flop_count(problem) / time_us * 1e-3; }
-
-/// The part of a name behind the signature, which every config of a direction shares.
-std::string short_name(const std::string& name) { return name.substr(name.find("__") + 2); }
 
 std::vector<ConvProblem> problems_of(const Options& options) {
   std::vector<ConvProblem> all;
@@ -206,7 +197,7 @@ class Match {
     for (const OurConfig& one : configs) {
       if (one.timed->extra) row.chosen = one.timed->time_us;
       if (short_name(one.timed->name) == row.config) row.setup = one.setup_us;
-      if (csv_)
+      if (csv_.is_open())
         csv_ << fmt::format("{},{},{:.3f},{:.3f},{:.3f},{:.3f}\n", print(problem),
                             short_name(one.timed->name), one.timed->coarse_us, one.timed->time_us,
                             one.setup_us, row.kernel);
@@ -373,8 +364,6 @@ void print_header() {
       "ratio", "both", "chosen");
 }
 
-std::string ratio_text(double value) { return std::isnan(value) ? "-" : fmt::format("{:.3f}", value); }
-
 void print_row(const Row& row) {
   std::string text = print(row.problem);
   for (const std::string_view part : {":fp32", ":prepacked=1"}) {
@@ -385,7 +374,7 @@ void print_row(const Row& row) {
       text, row.ours, gflops(row.problem, row.ours), row.setup, row.ours_both, row.kernel,
       gflops(row.problem, row.kernel), row.convert, row.both, ratio_text(row.kernel / row.ours),
       ratio_text(row.both / row.ours_both), ratio_text(row.kernel / row.chosen), row.config,
-      row.implementation, row.others > kLoaded ? fmt::format("  LOAD {:.1f} CPUs", row.others) : "");
+      row.implementation, load_text(row.others));
   std::fflush(stdout);
 }
 
@@ -395,11 +384,7 @@ struct Ratios {
   void add(double ratio) {
     if (!std::isnan(ratio)) values.push_back(ratio);
   }
-  double geomean() const {
-    double logs = 0;
-    for (const double value : values) logs += std::log(value);
-    return values.empty() ? kUnknown : std::exp(logs / static_cast<double>(values.size()));
-  }
+  double geomean() const { return bench::geomean(values); }
   double least() const { return values.empty() ? kUnknown : *std::ranges::min_element(values); }
 };
 
@@ -487,12 +472,7 @@ int run(const Options& options) {
   std::set<Op> ops;
   for (const ConvProblem& problem : problems) ops.insert(problem.op);
   const Models models(options, device, options.peer_only ? std::set<Op>{} : ops);
-  std::ofstream csv;
-  if (!options.csv.empty()) {
-    csv.open(options.csv);
-    if (!csv) fail(Errc::not_found, "{}: cannot be written", options.csv);
-    csv << "problem,config,coarse_us,time_us,setup_us,onednn_us\n";
-  }
+  std::ofstream csv = open_csv(options.csv, "problem,config,coarse_us,time_us,setup_us,onednn_us");
   Match match(options, device, models, csv);
   std::vector<Row> rows;
   if (!options.all) print_header();
@@ -533,12 +513,8 @@ int main(int argc, char** argv) {
   app.add_flag("--all", options.all, "list every config of each problem, sorted by time");
   app.add_flag("--peer-only", options.peer_only, "time oneDNN alone, and verify its results");
   app.add_option("problems", options.problems, "one-line forms, instead of the built-in list");
-  CLI11_PARSE(app, argc, argv);
   try {
-    return bench::run(options);
-  } catch (const Error& error) {
-    std::fprintf(stderr, "conv_cpu: %s\n", error.what());
-    return error.code() == Errc::invalid_argument ? 2 : 4;
+    return bench::run_bench("conv_cpu", app, argc, argv, [&] { return bench::run(options); });
   } catch (const dnnl::error& error) {
     std::fprintf(stderr, "conv_cpu: oneDNN: %s\n", error.what());
     return 4;

@@ -23,14 +23,13 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include <kscout/error.h>
 #include <kscout/selector.h>
 
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/cudnn_library.h"
+#include "bench_program.h"
 #include "conv_cuda_match.h"
 #include "core/fail.h"
 #include "measure/timing.h"
@@ -76,22 +75,13 @@ struct Direction {
 class Bench {
  public:
   explicit Bench(const Options& options) : options_(options) {
-    const SelectorRequest request{.provider = "cudnn",
-                                  .device = cuda_backend().device(),
-                                  .rules = "default",
-                                  .absence = [](const Signature& of, const KernelConfig& config) {
-                                    return cuda_backend().absence(of, config);
-                                  }};
     for (const std::string& model : options.models) {
-      models_.push_back(Selector::load(model, request));
+      models_.push_back(Selector::load(model, cuda_request("cudnn")));
       for (const auto& warning : models_.back().warnings()) fmt::print("warning: {}: {}\n", model, warning);
     }
-    if (options.csv.empty()) return;
-    csv_.open(options.csv);
-    if (!csv_) fail(Errc::not_found, "{}: cannot be written", options.csv);
-    csv_ << "problem,weight,kind,model,config,refused,ours_us,first_us,first_b_us,best_of_8_us,best_of_rules_"
-            "us,"
-            "noisy,first_result_ms,cudnn_first_result_ms,failure\n";
+    csv_ = open_csv(options.csv,
+                    "problem,weight,kind,model,config,refused,ours_us,first_us,first_b_us,best_of_8_us,"
+                    "best_of_rules_us,noisy,first_result_ms,cudnn_first_result_ms,failure");
   }
 
   /// Measures one direction's problems until the budget ends.
@@ -418,11 +408,5 @@ int main(int argc, char** argv) {
       ->capture_default_str()
       ->check(CLI::NonNegativeNumber);
   app.add_flag("--no-networks", options.no_networks, "leave out the networks");
-  CLI11_PARSE(app, argc, argv);
-  try {
-    return bench::run(options);
-  } catch (const Error& error) {
-    std::fprintf(stderr, "conv_cuda: %s\n", error.what());
-    return error.code() == Errc::invalid_argument ? 2 : 4;
-  }
+  return bench::run_bench("conv_cuda", app, argc, argv, [&] { return bench::run(options); });
 }

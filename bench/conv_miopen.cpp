@@ -14,11 +14,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include <kscout/error.h>
-
+#include "bench_program.h"
 #include "dataset/operations.h"
 #include "evaluate/evaluate_model.h"
 #include "import/import.h"
@@ -153,12 +151,8 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--models", options.models, "folder of models conv_<direction>_<dtype>_gfx90a")
       ->capture_default_str();
-  CLI11_PARSE(app, argc, argv);
-  try {
+  return bench::run_bench("conv_miopen", app, argc, argv, [&] {
     run(options);
-  } catch (const kscout::Error& error) {
-    fmt::print(stderr, "conv_miopen: {}\n", error.what());
-    return error.code() == kscout::Errc::invalid_argument ? 2 : 4;
-  }
-  return 0;
+    return 0;
+  });
 }

@@ -1,10 +1,15 @@
 #include "cpu_timing.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <limits>
 #include <new>
 #include <random>
+
+#include <fmt/format.h>
+
+#include <kscout/family.h>
 
 #include "op/operation.h"
 
@@ -95,10 +100,33 @@ Candidate* CpuTimer::add(const KernelConfig& config, const std::string& name, bo
   return &added;
 }
 
+void CpuTimer::add_rule_set(const std::string& rules, const std::string& filter) {
+  const Family family = enumerate({.provider = "native",
+                                   .signature = signature_of(problem_),
+                                   .device = backend("cpu").device(),
+                                   .rules = rules,
+                                   .filter = filter});
+  std::vector<std::uint8_t> applicable(family.configs.size());
+  applicable_configs(family, problem_, applicable);
+  for (std::size_t i = 0; i < family.configs.size(); ++i) {
+    if (applicable[i]) add(family.configs[i], family.name(i));
+  }
+}
+
 void CpuTimer::run_on_poisoned(const Candidate& candidate) const {
   std::fill_n(c(), sizes_.c, std::numeric_limits<float>::quiet_NaN());
   if (candidate.prepare) candidate.prepare();
   candidate.call();
+}
+
+std::string short_name(const std::string& name) { return name.substr(name.find("__") + 2); }
+
+double gflops(const Problem& problem, double time_us) { return flop_count(problem) / time_us * 1e-3; }
+
+std::string ratio_text(double value) { return std::isnan(value) ? "-" : fmt::format("{:.3f}", value); }
+
+std::string load_text(double others) {
+  return others > kLoaded ? fmt::format("  LOAD {:.1f} CPUs", others) : "";
 }
 
 }  // namespace kscout::bench

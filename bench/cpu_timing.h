@@ -36,6 +36,8 @@ class CpuTimer {
   double last_setup_us() const;
   /// Null when the backend rejects the config.
   Candidate* add(const KernelConfig& config, const std::string& name, bool extra = false);
+  /// Adds the configs of a rule set that apply to the problem and meet the filter.
+  void add_rule_set(const std::string& rules, const std::string& filter = "");
   /// Runs a candidate once on a C that is filled with NaN.
   void run_on_poisoned(const Candidate& candidate) const;
 
@@ -62,5 +64,15 @@ class CpuTimer {
   std::shared_ptr<Pages> packed_;  ///< the filter, packed for one candidate at a time
   SideBySide match_;
 };
+
+/// The part of a config's name behind the signature, which every config of a problem shares.
+std::string short_name(const std::string& name);
+double gflops(const Problem& problem, double time_us);
+/// "-" for a ratio that is not known.
+std::string ratio_text(double value);
+/// CPUs that other processes keep busy; from here on, times are unreliable and the load is printed.
+inline constexpr double kLoaded = 0.2;
+/// The end of a row: empty below kLoaded.
+std::string load_text(double others);
 
 }  // namespace kscout::bench

@@ -10,17 +10,13 @@
 #include <fstream>
 #include <map>
 
-#include <CLI/CLI.hpp>
 #include <cblas.h>
 #include <dnnl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <kscout/error.h>
-#include <kscout/family.h>
-#include <kscout/provider.h>
-
 #include "backend/cpu/cpu_backend.h"
+#include "bench_program.h"
 #include "cpu_timing.h"
 #include "op/gemm/gemm_sets.h"
 #include "op/problem_sets.h"
@@ -106,41 +102,21 @@ void add_peers(CpuTimer& timer, const GemmProblem& p) {
   });
 }
 
-Family family_for(const GemmProblem& problem, const Options& options) {
-  return enumerate({.provider = "native",
-                    .signature = signature_of(problem),
-                    .device = backend("cpu").device(),
-                    .rules = options.rules,
-                    .filter = options.filter});
-}
-
-void add_configs(CpuTimer& timer, const GemmProblem& problem, const Family& family) {
-  std::vector<std::uint8_t> applicable(family.configs.size());
-  applicable_configs(family, problem, applicable);
-  for (std::size_t i = 0; i < family.configs.size(); ++i) {
-    if (applicable[i]) timer.add(family.configs[i], family.name(i));
-  }
-}
-
-/// The part of a name behind the signature, which every row shares.
-std::string short_name(const std::string& name) { return name.substr(name.find("__") + 2); }
-
-double gflops(const GemmProblem& problem, double time_us) { return flop_count(problem) / time_us * 1e-3; }
-
 int compare_with_peers(const std::vector<GemmProblem>& problems, const Options& options) {
   fmt::print("{:28} {:>10} {:>9} {:>9} {:>7}  config\n", "problem", "native us", "GFLOPS", "peer", "ratio");
-  double log_sum = 0, least = INFINITY;
+  std::vector<double> ratios;
+  double least = INFINITY;
   std::string worst;
   for (const GemmProblem& problem : problems) {
     CpuTimer timer(problem);
-    add_configs(timer, problem, family_for(problem, options));
+    timer.add_rule_set(options.rules, options.filter);
     add_peers(timer, problem);
     timer.match().coarse();
     timer.match().interleaved(6);
     const Candidate& ours = *timer.match().best(false);
     const Candidate& peer = *timer.match().best(true);
     const double ratio = peer.time_us / ours.time_us;
-    log_sum += std::log(ratio);
+    ratios.push_back(ratio);
     if (ratio < least) {
       least = ratio;
       worst = print(problem);
@@ -151,8 +127,7 @@ int compare_with_peers(const std::vector<GemmProblem>& problems, const Options& 
     std::fflush(stdout);
   }
   fmt::print("{} problems, {} threads, worst {}\n", problems.size(), thread_count(), worst);
-  fmt::print("RESULT gemm_cpu.geomean_vs_best_peer {:.3f} x\n",
-             std::exp(log_sum / static_cast<double>(problems.size())));
+  fmt::print("RESULT gemm_cpu.geomean_vs_best_peer {:.3f} x\n", geomean(ratios));
   fmt::print("RESULT gemm_cpu.min_vs_best_peer {:.3f} x\n", least);
   return 0;
 }
@@ -163,7 +138,7 @@ int show_coverage(const std::vector<GemmProblem>& problems, const Options& optio
   std::map<std::string, int> wins;
   for (const GemmProblem& problem : problems) {
     CpuTimer timer(problem);
-    add_configs(timer, problem, family_for(problem, options));
+    timer.add_rule_set(options.rules, options.filter);
     timer.match().coarse();
     timer.match().interleaved(8);
     const Candidate& best = *timer.match().best(false);
@@ -228,16 +203,11 @@ int main(int argc, char** argv) {
   app.add_option("--csv", options.csv, "with --coverage: write every time");
   app.add_option("--part", part, "i/n: every n-th problem only");
   app.add_option("problems", options.problems, "instead of the built-in list");
-  CLI11_PARSE(app, argc, argv);
-  if (std::sscanf(part.c_str(), "%d/%d", &options.part, &options.parts) != 2 || options.part < 1 ||
-      options.part > options.parts) {
+  return bench::run_bench("gemm_cpu", app, argc, argv, [&] {
+    if (std::sscanf(part.c_str(), "%d/%d", &options.part, &options.parts) == 2 && options.part >= 1 &&
+        options.part <= options.parts)
+      return bench::run(options);
     std::fprintf(stderr, "--part '%s': write i/n with 1 <= i <= n\n", part.c_str());
     return 2;
-  }
-  try {
-    return bench::run(options);
-  } catch (const Error& error) {
-    std::fprintf(stderr, "gemm_cpu: %s\n", error.what());
-    return 4;
-  }
+  });
 }

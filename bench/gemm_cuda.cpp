@@ -19,15 +19,14 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include <kscout/error.h>
 #include <kscout/family.h>
 #include <kscout/provider.h>
 #include <kscout/selector.h>
 
 #include "backend/cuda/cuda_backend.h"
+#include "bench_program.h"
 #include "core/fail.h"
 #include "gpu_match.h"
 #include "nvmmh.h"
@@ -221,9 +220,9 @@ void print_tables(const std::vector<Row>& rows) {
 }
 
 void write_csv(const std::string& file, const std::vector<Row>& rows) {
-  std::ofstream out(file);
-  out << "problem,weight,config,ours_us,first_us,best_of_8_us,noisy,nvmmh_us,nvmmh_best_of_8_us,nvmmh_"
-         "exact\n";
+  std::ofstream out = open_csv(file,
+                               "problem,weight,config,ours_us,first_us,best_of_8_us,noisy,nvmmh_us,"
+                               "nvmmh_best_of_8_us,nvmmh_exact");
   for (const Row& row : rows) {
     out << fmt::format("{},{:g},{},{:.4f},{:.4f},{:.4f},{},{:.4f},{:.4f},{}\n", print(row.problem),
                        row.problem.weight, row.config, row.ours.us, row.first.us, row.best.us,
@@ -263,13 +262,7 @@ int run(const Options& options) {
   std::vector<GemmProblem> problems = read_problems_of<GemmProblem>(options.problems);
   if (options.limit > 0 && problems.size() > options.limit) problems.resize(options.limit);
   if (problems.empty()) fail(Errc::invalid_argument, "{} has no problems", options.problems);
-  Selector selector =
-      Selector::load(options.model, {.provider = "cublaslt",
-                                     .device = cuda_backend().device(),
-                                     .rules = "default",
-                                     .absence = [](const Signature& of, const KernelConfig& config) {
-                                       return cuda_backend().absence(of, config);
-                                     }});
+  Selector selector = Selector::load(options.model, cuda_request("cublaslt"));
   fmt::print("{}; {} on {} problems of {}\n", cuda_backend().device().model, options.model, problems.size(),
              options.problems);
   for (const auto& warning : selector.warnings()) fmt::print("warning: {}\n", warning);
@@ -303,11 +296,5 @@ int main(int argc, char** argv) {
   app.add_option("--limit", options.limit, "only the first N problems");
   app.add_option("--csv", options.csv, "write every problem's times");
   app.add_flag("--no-decode", options.no_decode, "leave out the passes of language models");
-  CLI11_PARSE(app, argc, argv);
-  try {
-    return bench::run(options);
-  } catch (const Error& error) {
-    std::fprintf(stderr, "gemm_cuda: %s\n", error.what());
-    return 4;
-  }
+  return bench::run_bench("gemm_cuda", app, argc, argv, [&] { return bench::run(options); });
 }

@@ -16,17 +16,17 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <kscout/backend.h>
-#include <kscout/error.h>
 #include <kscout/selector.h>
 
 #include "backend/cuda/cuda_backend.h"
+#include "bench_program.h"
 #include "core/fail.h"
 #include "dispatch/padding.h"
 #include "dispatch/solver.h"
+#include "gpu_match.h"
 #include "measure/samples.h"
 #include "op/gemm/gemm_reference.h"
 #include "op/gemm/gemm_sets.h"
@@ -187,12 +187,7 @@ class Match {
 
  private:
   static Selector selector(const std::string& model) {
-    return Selector::load(model, {.provider = "cublaslt",
-                                  .device = cuda_backend().device(),
-                                  .rules = "default",
-                                  .absence = [](const Signature& of, const KernelConfig& config) {
-                                    return cuda_backend().absence(of, config);
-                                  }});
+    return Selector::load(model, cuda_request("cublaslt"));
   }
 
   static Registry registry() {
@@ -239,12 +234,6 @@ class Match {
 
   Solver with_copies_, without_;
 };
-
-double geomean(const std::vector<double>& values) {
-  double logs = 0;
-  for (const double value : values) logs += std::log(value);
-  return values.empty() ? kNone : std::exp(logs / static_cast<double>(values.size()));
-}
 
 double at_share(std::vector<double> values, double share) {
   if (values.empty()) return kNone;
@@ -360,11 +349,5 @@ int main(int argc, char** argv) {
   app.add_option("--seed", options.seed, "of the draw")->capture_default_str();
   app.add_option("--csv", options.csv, "write every problem's times");
   app.add_flag("--forms", options.forms, "also time each form with aligned rows");
-  CLI11_PARSE(app, argc, argv);
-  try {
-    return bench::run(options);
-  } catch (const Error& error) {
-    std::fprintf(stderr, "gemm_odd: %s\n", error.what());
-    return 4;
-  }
+  return bench::run_bench("gemm_odd", app, argc, argv, [&] { return bench::run(options); });
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "backend/cuda/cuda_backend.h"
+#include "bench_program.h"
 
 namespace kscout::bench {
 
@@ -85,23 +86,30 @@ std::vector<KernelConfig> GpuMatch::shortlist(std::span<const KernelConfig> conf
   return fastest;
 }
 
+SelectorRequest cuda_request(std::string_view provider) {
+  return {.provider = std::string(provider),
+          .device = cuda_backend().device(),
+          .rules = "default",
+          .absence = [](const Signature& of, const KernelConfig& config) {
+            return cuda_backend().absence(of, config);
+          }};
+}
+
 Summary compare(std::span<const std::pair<Timed, Timed>> pairs) {
   Summary summary;
   std::vector<double> all;
-  double logs = 0;
   for (const auto& [ours, theirs] : pairs) {
     const double r = theirs.us / ours.us;
     if (!(r > 0)) continue;
     all.push_back(r);
-    logs += std::log(r);
     const bool known = !ours.noisy && !theirs.noisy;
     summary.wins += known && r > 1.03;
     summary.losses += known && r < 1 / 1.03;
   }
   if (all.empty()) return summary;
-  std::ranges::sort(all);
   summary.problems = all.size();
-  summary.geomean = std::exp(logs / static_cast<double>(all.size()));
+  summary.geomean = geomean(all);
+  std::ranges::sort(all);
   summary.p10 = all[all.size() / 10];
   summary.least = all.front();
   return summary;

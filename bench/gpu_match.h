@@ -18,6 +18,8 @@
 #include <utility>
 #include <vector>
 
+#include <kscout/selector.h>
+
 #include "measure/problem_bench.h"
 
 namespace kscout::bench {
@@ -29,6 +31,9 @@ struct Timed {
 
 /// Position of the shortest time; NaN counts as the longest. `timed` must not be empty.
 std::size_t fastest_of(std::span<const Timed> timed);
+
+/// For selectors of the GPU's backend: choices are among the kernels that it has.
+SelectorRequest cuda_request(std::string_view provider);
 
 class GpuMatch {
  public:

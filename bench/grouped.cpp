@@ -24,15 +24,13 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <kscout/dispatcher.h>
-#include <kscout/error.h>
-#include <kscout/family.h>
 #include <kscout/grouped_gemm.h>
 
 #include "backend/cpu/cpu_backend.h"
+#include "bench_program.h"
 #include "core/fail.h"
 #include "core/numbers.h"
 #include "cpu_timing.h"
@@ -42,9 +40,7 @@
 namespace kscout::bench {
 namespace {
 
-constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 constexpr std::size_t kFinalists = 6;
-constexpr double kLoaded = 0.2;  ///< CPUs; the load of other processes is printed from here on
 
 struct Options {
   std::size_t count = 40;
@@ -181,19 +177,6 @@ double time_of(const SideBySide& match, std::string_view name) {
   return kUnknown;
 }
 
-void add_configs(CpuTimer& timer, const GroupedGemmProblem& problem, const Options& options) {
-  const Family family = enumerate({.provider = "native",
-                                   .signature = signature_of(problem),
-                                   .device = backend("cpu").device(),
-                                   .rules = options.rules,
-                                   .filter = {}});
-  std::vector<std::uint8_t> applicable(family.configs.size());
-  applicable_configs(family, problem, applicable);
-  for (std::size_t i = 0; i < family.configs.size(); ++i) {
-    if (applicable[i]) timer.add(family.configs[i], family.name(i));
-  }
-}
-
 Row measure(const GroupedGemmProblem& p, const Options& options, Dispatcher& dispatcher) {
   Row row;
   row.problem = p;
@@ -220,7 +203,7 @@ Row measure(const GroupedGemmProblem& p, const Options& options, Dispatcher& dis
     compare(p, ours, padded->result(), "padded");
     timer.match().add({.name = "padded", .peer = true, .call = [&] { padded->run(dispatcher); }});
   }
-  if (options.best) add_configs(timer, p, options);
+  if (options.best) timer.add_rule_set(options.rules);
   timer.match().coarse();
   timer.match().interleaved(kFinalists);
   row.grouped = time_of(timer.match(), "grouped");
@@ -241,14 +224,10 @@ std::string label(const GroupedGemmProblem& p) {
 }
 
 void print_row(const Row& row) {
-  const std::string name = row.config.substr(row.config.find("__") + 2);
-  const auto ratio = [](double value) {
-    return std::isnan(value) ? std::string("-") : fmt::format("{:.3f}", value);
-  };
   fmt::print("{:52} {:11.1f} {:8.1f} {:>8} {:>8} {:>7}  {}{}\n", label(row.problem), row.grouped,
-             flop_count(row.problem) / row.grouped * 1e-3, ratio(row.launches / row.grouped),
-             ratio(row.padded / row.grouped), ratio(row.best / row.grouped), name,
-             row.others > kLoaded ? fmt::format("  LOAD {:.1f} CPUs", row.others) : "");
+             gflops(row.problem, row.grouped), ratio_text(row.launches / row.grouped),
+             ratio_text(row.padded / row.grouped), ratio_text(row.best / row.grouped), short_name(row.config),
+             load_text(row.others));
   std::fflush(stdout);
 }
 
@@ -256,10 +235,7 @@ void print_row(const Row& row) {
 void print_ratios(std::string_view name, std::vector<double> ratios) {
   std::erase_if(ratios, [](double ratio) { return std::isnan(ratio); });
   if (ratios.empty()) return;
-  double logs = 0;
-  for (const double ratio : ratios) logs += std::log(ratio);
-  fmt::print("RESULT grouped.geomean_{} {:.3f} x\n", name,
-             std::exp(logs / static_cast<double>(ratios.size())));
+  fmt::print("RESULT grouped.geomean_{} {:.3f} x\n", name, geomean(ratios));
   fmt::print("RESULT grouped.p10_{} {:.3f} x\n", name, quantile(ratios, 0.1));
   fmt::print("RESULT grouped.min_{} {:.3f} x\n", name, std::ranges::min(ratios));
 }
@@ -275,9 +251,8 @@ int run(const Options& options) {
              options.threads ? static_cast<double>(options.threads) : backend("cpu").device().cores);
   fmt::print("{:52} {:>11} {:>8} {:>8} {:>8} {:>7}  choice\n", "problem", "grouped us", "GFLOPS", "launches",
              "padded", "best");
-  std::ofstream csv;
-  if (!options.csv.empty()) csv.open(options.csv);
-  if (csv) csv << "problem,grouped_us,launches_us,padded_us,best_us,config,best_config\n";
+  std::ofstream csv =
+      open_csv(options.csv, "problem,grouped_us,launches_us,padded_us,best_us,config,best_config");
   std::vector<double> launches, padded, best;
   for (const GroupedGemmProblem& problem : problems) {
     const Row row = measure(problem, options, dispatcher);
@@ -285,7 +260,7 @@ int run(const Options& options) {
     launches.push_back(row.launches / row.grouped);
     padded.push_back(row.padded / row.grouped);
     best.push_back(row.best / row.grouped);
-    if (csv)
+    if (csv.is_open())
       csv << fmt::format("{},{},{},{},{},{},{}\n", print(problem), row.grouped, row.launches, row.padded,
                          row.best, row.config, row.best_config);
   }
@@ -318,11 +293,5 @@ int main(int argc, char** argv) {
   app.add_option("--threads", options.threads, "maximum number of threads")->check(CLI::NonNegativeNumber);
   app.add_option("--csv", options.csv, "write every time");
   app.add_option("problems", options.problems, "instead of the set's");
-  CLI11_PARSE(app, argc, argv);
-  try {
-    return bench::run(options);
-  } catch (const Error& error) {
-    std::fprintf(stderr, "grouped: %s\n", error.what());
-    return 4;
-  }
+  return bench::run_bench("grouped", app, argc, argv, [&] { return bench::run(options); });
 }
