@@ -10,6 +10,7 @@
 #include "provider/cublaslt/cublaslt.h"
 #include "provider/cudnn/cudnn.h"
 #include "provider/cutlass/cutlass.h"
+#include "provider/hopper/hopper.h"
 #include "provider/miopen/miopen.h"
 #include "provider/native/native.h"
 #include "provider/nvidia/nvidia.h"
@@ -28,6 +29,7 @@ bool is_native_name(std::string_view name) noexcept { return name.starts_with("n
 bool is_cublaslt_name(std::string_view name) noexcept { return name.starts_with("cublaslt_"); }
 bool is_cudnn_name(std::string_view name) noexcept { return name.starts_with("cudnn_"); }
 bool is_cutlass_name(std::string_view name) noexcept { return name.starts_with("cutlass_"); }
+bool is_hopper_name(std::string_view name) noexcept { return name.starts_with("hopper_"); }
 
 bool is_miopen_name(std::string_view name) noexcept { return name.starts_with("miopen_"); }
 
@@ -39,7 +41,7 @@ constexpr std::array kProviders = {
     Entry{"native", native_provider, is_native_name},  Entry{"cublaslt", cublaslt_provider, is_cublaslt_name},
     Entry{"cudnn", cudnn_provider, is_cudnn_name},     Entry{"cutlass", cutlass_provider, is_cutlass_name},
     Entry{"nvidia", nvidia_provider, is_nobodys_name}, Entry{"ck_tile", ck_tile_provider, is_ck_tile_name},
-    Entry{"miopen", miopen_provider, is_miopen_name},
+    Entry{"miopen", miopen_provider, is_miopen_name},  Entry{"hopper", hopper_provider, is_hopper_name},
 };
 
 constexpr auto kNames = [] {

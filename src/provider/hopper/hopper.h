@@ -1,0 +1,29 @@
+#pragma once
+/// \file
+/// Describes the project's own GEMM kernels for Hopper (provider `hopper`), which take lines of A, B and C at any
+/// address of an element. Needs no GPU; src/backend/cuda/module/hopper_gemm.h has the kernels.
+///
+///     const HopperConfig config = HopperConfig::from(kernel_config);
+///
+/// Names follow this grammar (whole numbers without leading zeros):
+///
+///     name = "hopper_gemm_" signature "__128x" tile_n "x64_c" cluster "_k" split_k
+///
+/// for example hopper_gemm_bf16_rcr__128x256x64_c2_k1. src/provider/name_reader.h defines the signature.
+#include <kscout/provider.h>
+
+namespace kscout {
+
+/// A config with typed members, in the order of the axes; hopper.cpp contains their help.
+struct HopperConfig {
+  std::int32_t tile_n = 256, cluster = 1, split_k = 1;
+
+  /// Throws invalid_argument when the config belongs to another space or an axis is unknown.
+  static HopperConfig from(const KernelConfig& config);
+  KernelConfig kernel_config() const;
+};
+
+extern const ConfigSpace hopper_gemm_space;
+const Provider& hopper_provider();
+
+}  // namespace kscout
