@@ -25,6 +25,7 @@
 #include "op/operation.h"
 #include "provider/cublaslt/cublaslt.h"
 #include "provider/cutlass/cutlass.h"
+#include "provider/hopper/hopper.h"
 #include "provider/nvidia/nvidia.h"
 
 namespace kscout {
@@ -116,6 +117,11 @@ class CudaLaunch final : public Launch {
     matmul_.reset(made);
     if (config.suggestion > 0) refuse_wrong_suggestion(problem, matmul_->algorithm());
   }
+  CudaLaunch(Module& module, const GemmProblem& problem, const HopperConfig& config) : module_(module) {
+    Matmul* made = nullptr;
+    check(module, module.hopper_matmul(shape_of(problem), {config.tile_n, config.cluster, config.split_k}, &made));
+    matmul_.reset(made);
+  }
 
   std::size_t workspace_bytes() const noexcept override { return matmul_ ? matmul_->workspace_bytes() : 0; }
 
@@ -166,7 +172,7 @@ class CudaBackend final : public MeasuredBackend {
     return std::ranges::find(ops, op) != ops.end() ? "cudnn" : "cublaslt";
   }
   bool executes(std::string_view provider) const noexcept override {
-    return provider == "cudnn" || provider == nvidia_provider().name() ||
+    return provider == "cudnn" || provider == "hopper" || provider == nvidia_provider().name() ||
            find_word(provider, nvidia_members());
   }
 
@@ -197,6 +203,7 @@ class CudaBackend final : public MeasuredBackend {
       CudaLibraries::here().holder(signature, config, &why);
       return why;
     }
+    if (is_hopper(config)) return {};
     const int wanted = CublasLtConfig::from(config).version, here = facts().cublaslt_version;
     if (wanted == 0 || wanted == here) return {};
     return fmt::format(
@@ -220,6 +227,7 @@ class CudaBackend final : public MeasuredBackend {
     if (why.empty()) why = absence(signature, config);
     if (!why.empty()) return why;
     if (compiled) return CudaLibraries::here().holder(signature, config, &why)->refusal(problem, config);
+    if (is_hopper(config)) return rule_refusal(problem, config, device());
     const CublasLtConfig c = CublasLtConfig::from(config);
     if (why = legal_refusal(signature, config, device()); !why.empty()) return why;
     if (problem.split_k == 1 && c.split_k > 1)
@@ -231,7 +239,8 @@ class CudaBackend final : public MeasuredBackend {
   double min_us(ProblemRef of, const KernelConfig& asked) override {
     if (!of.is<GemmProblem>()) return 0;
     const auto problem = of.as<GemmProblem>();
-    if (bytes_per_element(problem.dtype_a) != 2 || is_compiled(nvidia_member_config(asked))) return 0;
+    const KernelConfig config = nvidia_member_config(asked);
+    if (bytes_per_element(problem.dtype_a) != 2 || is_compiled(config) || is_hopper(config)) return 0;
     const double rate = unaligned_flop_per_cycle(problem) * device().cores * device().max_clock_mhz;
     return rate > 0 ? flop_count(problem) / rate : 0;
   }
@@ -253,6 +262,7 @@ class CudaBackend final : public MeasuredBackend {
       return CudaLibraries::here().holder(signature_of(problem), config, &why)->prepare(problem, config);
     }
     Module& module = open_module();
+    if (is_hopper(config)) return std::make_unique<CudaLaunch>(module, problem, HopperConfig::from(config));
     return std::make_unique<CudaLaunch>(module, problem, CublasLtConfig::from(config));
   }
 
@@ -260,7 +270,7 @@ class CudaBackend final : public MeasuredBackend {
                                          const Limits& limits) override {
     kscout::check(of);
     const KernelConfig config = is_cudnn(asked) ? asked : nvidia_member_config(asked);
-    if (is_compiled(config)) return Backend::prepare_within(of, asked, limits);
+    if (is_compiled(config) || is_hopper(config)) return Backend::prepare_within(of, asked, limits);
     if (const std::string why = refusal(of, asked); !why.empty())
       fail(Errc::unsupported, "{}: {}", print(of), why);
     std::unique_ptr<Launch> launch;
@@ -307,6 +317,7 @@ class CudaBackend final : public MeasuredBackend {
   /// Whether a library of compiled kernels runs the config, and not cuBLASLt.
   static bool is_compiled(const KernelConfig& config) { return config.space == &cutlass_gemm_space; }
 
+  static bool is_hopper(const KernelConfig& config) { return config.space == &hopper_gemm_space; }
   static bool is_cudnn(const KernelConfig& config) {
     return config.space && config.space->provider == cudnn_provider().name();
   }

@@ -20,7 +20,7 @@
 
 namespace kscout::cuda {
 
-inline constexpr std::uint32_t kModuleAbi = 1;
+inline constexpr std::uint32_t kModuleAbi = 2;
 inline constexpr const char* kModuleSymbol = "kscout_cuda_module";
 
 enum class CallStatus : std::int32_t {
@@ -82,6 +82,11 @@ struct Algorithm {
   bool operator==(const Algorithm&) const = default;
 };
 
+/// A kernel of provider `hopper`: its axes, in their order.
+struct HopperKernel {
+  std::int32_t tile_n, cluster, split_k;
+};
+
 /// Values that an algorithm's attributes may have. The module owns the lists; they are valid until the next
 /// call.
 struct AlgorithmRanges {
@@ -110,11 +115,11 @@ struct MatmulCall {
   void* workspace;
 };
 
-/// An algorithm prepared for a shape.
+/// An algorithm or a kernel, prepared for a shape.
 class Matmul {
  public:
   virtual std::uint64_t workspace_bytes() const noexcept = 0;
-  /// The algorithm that runs; for a suggestion, the one that the library chose.
+  /// The algorithm that runs; for a suggestion, the one that the library chose. All 0 for a kernel.
   virtual Algorithm algorithm() const noexcept = 0;
   virtual CallStatus run(const MatmulCall& call, void* stream) noexcept = 0;
   virtual void destroy() noexcept = 0;
@@ -169,6 +174,9 @@ class Module {
   /// refuses it or when it needs more workspace than the limit.
   virtual CallStatus matmul(const MatmulShape& shape, const Algorithm& algorithm,
                             std::uint64_t workspace_limit, Matmul** matmul) noexcept = 0;
+  /// Prepares a kernel of provider `hopper`; unsupported for a shape that it does not take.
+  virtual CallStatus hopper_matmul(const MatmulShape& shape, const HopperKernel& kernel,
+                                   Matmul** matmul) noexcept = 0;
   /// Up to `capacity` algorithms that the library's heuristic suggests for the shape, best first.
   virtual CallStatus suggest(const MatmulShape& shape, std::uint64_t workspace_limit, Algorithm* out,
                              std::int32_t capacity, std::int32_t* count) noexcept = 0;

@@ -1,6 +1,5 @@
 #include <algorithm>
-#include <bit>
-#include <numeric>
+#include <memory>
 #include <type_traits>
 
 #include <cuda_bf16.h>
@@ -40,7 +39,7 @@ struct Job {
   Source a, b;
   void* c;
   std::int64_t ldc;
-  float* partial;  ///< of split_k > 1: [part][m][partial_ld]
+  float* partial;  ///< of parts > 1: [part][m][partial_ld]
   std::int64_t partial_ld;
   int m, n;
   int k_tiles, k_tiles_of_part;
@@ -590,86 +589,108 @@ bool describe(Source& source, DType dtype, const void* base, std::int64_t lines,
 
 constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
+class HopperMatmul final : public Matmul {
+ public:
+  HopperMatmul(const MatmulShape& shape, const HopperKernel& kernel) : shape_(shape), kernel_(kernel) {}
+
+  CallStatus prepare() {
+    if (!encode_function()) return answer(CallStatus::unsupported, "the driver has no tensor maps");
+    int device = 0;
+    CallStatus got = check_cuda(cudaGetDevice(&device), "the GPU");
+    if (got == CallStatus::done)
+      got = check_cuda(cudaDeviceGetAttribute(&processors_, cudaDevAttrMultiProcessorCount, device), "a GPU");
+    for (const bool copies : {false, true}) {
+      const Kernel kernel = kernel_for(shape_, kernel_.tile_n, copies);
+      if (got != CallStatus::done || !kernel) continue;
+      got = check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                            shared_bytes(kernel_.tile_n)),
+                       "shared memory of a kernel");
+    }
+    return got;
+  }
+
+  std::uint64_t workspace_bytes() const noexcept override {
+    if (kernel_.split_k == 1) return 0;
+    return static_cast<std::uint64_t>(kernel_.split_k) * static_cast<std::uint64_t>(shape_.m) *
+           static_cast<std::uint64_t>(partial_ld()) * sizeof(float);
+  }
+  Algorithm algorithm() const noexcept override { return {}; }
+  void destroy() noexcept override { delete this; }
+
+  CallStatus run(const MatmulCall& call, void* stream) noexcept override {
+    const MatmulShape& s = shape_;
+    const bool a_lines = !row_major_a(s.layout), b_lines = row_major_b(s.layout);
+    // Blocks of a cluster share what the tensor memory accelerator loads of B.
+    const int cluster = is_aligned(call.b, s.ldb) ? kernel_.cluster : 1;
+    Job job;
+    const bool described =
+        describe(job.a, s.dtype_a, call.a, a_lines ? s.k : s.m, a_lines ? s.m : s.k, s.lda,
+                 a_lines ? kBlock : kTileM) &&
+        describe(job.b, s.dtype_b, call.b, b_lines ? s.k : s.n, b_lines ? s.n : s.k, s.ldb,
+                 b_lines ? kBlock : kernel_.tile_n / cluster);
+    if (!described) return answer(CallStatus::failed, "the driver refuses a tensor map");
+    const bool copies = !job.a.aligned || !job.b.aligned;
+    const Kernel kernel = kernel_for(s, kernel_.tile_n, copies);
+    if (!kernel) {
+      return answer(CallStatus::unsupported,
+                    "tile_n=%d: operands whose address is no multiple of 16 bytes need at most 192", kernel_.tile_n);
+    }
+    job.c = call.c;
+    job.ldc = s.ldc;
+    job.partial = static_cast<float*>(call.workspace);
+    job.partial_ld = partial_ld();
+    job.m = static_cast<int>(s.m);
+    job.n = static_cast<int>(s.n);
+    job.k_tiles = static_cast<int>(ceil_div(s.k, kTileK));
+    job.k_tiles_of_part = static_cast<int>(ceil_div(job.k_tiles, kernel_.split_k));
+    job.m_units = static_cast<int>(ceil_div(s.m, std::int64_t{kTileM} * cluster));
+    job.n_tiles = static_cast<int>(ceil_div(s.n, kernel_.tile_n));
+    job.parts = kernel_.split_k;
+    job.alpha = static_cast<float>(call.alpha);
+    const std::int64_t works = std::int64_t{job.m_units} * job.n_tiles * job.parts;
+    cudaLaunchAttribute attribute = {};
+    attribute.id = cudaLaunchAttributeClusterDimension;
+    attribute.val.clusterDim = {static_cast<unsigned>(cluster), 1, 1};
+    cudaLaunchConfig_t launch = {};
+    launch.gridDim = dim3(static_cast<unsigned>(std::min<std::int64_t>(works, processors_ / cluster) * cluster));
+    launch.blockDim = dim3(static_cast<unsigned>(threads_of(copies)));
+    launch.dynamicSmemBytes = static_cast<std::size_t>(shared_bytes(kernel_.tile_n));
+    launch.stream = static_cast<cudaStream_t>(stream);
+    launch.attrs = &attribute;
+    launch.numAttrs = 1;
+    const CallStatus got = check_cuda(cudaLaunchKernelEx(&launch, kernel, job), "a GEMM kernel");
+    if (got != CallStatus::done || job.parts == 1) return got;
+    if (s.dtype_a == DType::bf16) {
+      add_parts<__nv_bfloat16>(job, launch.stream);
+    } else {
+      add_parts<__half>(job, launch.stream);
+    }
+    return check_cuda(cudaGetLastError(), "the sum of a GEMM's parts");
+  }
+
+ private:
+  std::int64_t partial_ld() const noexcept { return ceil_div(shape_.n, 4) * 4; }
+
+  template <class T>
+  static void add_parts(const Job& job, cudaStream_t stream) {
+    constexpr int kThreads = 256;
+    const dim3 grid(static_cast<unsigned>(ceil_div(job.n, kThreads)), static_cast<unsigned>(std::min(job.m, 65535)));
+    sum_parts<<<grid, kThreads, 0, stream>>>(job.partial, job.partial_ld, job.parts, job.m, job.n, job.alpha,
+                                             static_cast<T*>(job.c), job.ldc);
+  }
+
+  MatmulShape shape_;
+  HopperKernel kernel_;
+  int processors_ = 0;
+};
+
 }  // namespace
 
-CallStatus HopperGemm::prepare(const MatmulShape& shape, const HopperConfig& config) noexcept {
-  shape_ = shape;
-  config_ = config;
-  if (!encode_function()) return answer(CallStatus::unsupported, "the driver has no tensor maps");
-  int device = 0;
-  cudaGetDevice(&device);
-  CallStatus got =
-      check_cuda(cudaDeviceGetAttribute(&processors_, cudaDevAttrMultiProcessorCount, device), "a GPU");
-  for (const bool copies : {false, true}) {
-    const Kernel kernel = kernel_for(shape, config.tile_n, copies);
-    if (!kernel && copies && config.tile_n == 256) continue;
-    if (!kernel) return answer(CallStatus::unsupported, "tile_n=%d: 128, 192 or 256", config.tile_n);
-    if (got == CallStatus::done)
-      got = check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                            shared_bytes(config.tile_n)),
-                       "shared memory of a kernel");
-  }
+CallStatus make_hopper_matmul(const MatmulShape& shape, const HopperKernel& kernel, Matmul** matmul) {
+  auto made = std::make_unique<HopperMatmul>(shape, kernel);
+  const CallStatus got = made->prepare();
+  if (got == CallStatus::done) *matmul = made.release();
   return got;
-}
-
-std::uint64_t HopperGemm::workspace_bytes() const noexcept {
-  if (config_.split_k == 1) return 0;
-  return static_cast<std::uint64_t>(config_.split_k) * static_cast<std::uint64_t>(shape_.m) *
-         static_cast<std::uint64_t>(ceil_div(shape_.n, 4) * 4) * sizeof(float);
-}
-
-CallStatus HopperGemm::run(const void* a, const void* b, void* c, double alpha, void* workspace,
-                           void* stream) noexcept {
-  const MatmulShape& s = shape_;
-  const bool bf16 = s.dtype_a == DType::bf16;
-  const bool a_lines = !row_major_a(s.layout), b_lines = row_major_b(s.layout);
-  // Blocks of a cluster share what the tensor memory accelerator loads of B.
-  const int cluster = is_aligned(b, s.ldb) ? config_.cluster : 1;
-  Job job;
-  const bool described = describe(job.a, s.dtype_a, a, a_lines ? s.k : s.m, a_lines ? s.m : s.k, s.lda,
-                                  a_lines ? kBlock : kTileM) &&
-                         describe(job.b, s.dtype_b, b, b_lines ? s.k : s.n, b_lines ? s.n : s.k, s.ldb,
-                                  b_lines ? kBlock : config_.tile_n / cluster);
-  if (!described) return answer(CallStatus::failed, "the driver refuses a tensor map");
-  const bool copies = !job.a.aligned || !job.b.aligned;
-  job.c = c;
-  job.ldc = s.ldc;
-  job.partial = static_cast<float*>(workspace);
-  job.partial_ld = ceil_div(s.n, 4) * 4;
-  job.m = static_cast<int>(s.m);
-  job.n = static_cast<int>(s.n);
-  job.k_tiles = static_cast<int>(ceil_div(s.k, kTileK));
-  job.k_tiles_of_part = static_cast<int>(ceil_div(job.k_tiles, config_.split_k));
-  job.m_units = static_cast<int>(ceil_div(s.m, std::int64_t{kTileM} * cluster));
-  job.n_tiles = static_cast<int>(ceil_div(s.n, config_.tile_n));
-  job.parts = config_.split_k;
-  job.alpha = static_cast<float>(alpha);
-  const Kernel kernel = kernel_for(s, config_.tile_n, copies);
-  if (!kernel) return answer(CallStatus::unsupported, "tile_n=256: unaligned operands need 128 or 192");
-  const int works = job.m_units * job.n_tiles * job.parts;
-  cudaLaunchAttribute attribute = {};
-  attribute.id = cudaLaunchAttributeClusterDimension;
-  attribute.val.clusterDim = {static_cast<unsigned>(cluster), 1, 1};
-  cudaLaunchConfig_t launch = {};
-  launch.gridDim = dim3(static_cast<unsigned>(std::min(works, processors_ / cluster) * cluster));
-  launch.blockDim = dim3(static_cast<unsigned>(threads_of(copies)));
-  launch.dynamicSmemBytes = static_cast<std::size_t>(shared_bytes(config_.tile_n));
-  launch.stream = static_cast<cudaStream_t>(stream);
-  launch.attrs = &attribute;
-  launch.numAttrs = 1;
-  const CallStatus got = check_cuda(cudaLaunchKernelEx(&launch, kernel, job), "a GEMM kernel");
-  if (got != CallStatus::done || job.parts == 1) return got;
-  const dim3 grid(static_cast<unsigned>(ceil_div(s.n, 256)),
-                  static_cast<unsigned>(std::min<std::int64_t>(s.m, 65535)));
-  const auto in = static_cast<cudaStream_t>(stream);
-  if (bf16) {
-    sum_parts<<<grid, 256, 0, in>>>(job.partial, job.partial_ld, job.parts, job.m, job.n, job.alpha,
-                                    static_cast<__nv_bfloat16*>(c), s.ldc);
-  } else {
-    sum_parts<<<grid, 256, 0, in>>>(job.partial, job.partial_ld, job.parts, job.m, job.n, job.alpha,
-                                    static_cast<__half*>(c), s.ldc);
-  }
-  return check_cuda(cudaGetLastError(), "a GEMM's sum");
 }
 
 }  // namespace kscout::cuda

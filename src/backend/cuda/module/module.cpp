@@ -10,6 +10,7 @@
 
 #include "backend/cuda/module/cublaslt.h"
 #include "backend/cuda/module/device.h"
+#include "backend/cuda/module/hopper_gemm.h"
 #include "backend/cuda/module/kernels.h"
 
 namespace kscout::cuda {
@@ -266,6 +267,10 @@ class CudaModule final : public Module {
   CallStatus matmul(const MatmulShape& shape, const Algorithm& algorithm, std::uint64_t workspace_limit,
                     Matmul** matmul) noexcept override {
     return make_matmul(shape, algorithm, workspace_limit, matmul);
+  }
+  CallStatus hopper_matmul(const MatmulShape& shape, const HopperKernel& kernel,
+                           Matmul** matmul) noexcept override {
+    return make_hopper_matmul(shape, kernel, matmul);
   }
   CallStatus suggest(const MatmulShape& shape, std::uint64_t workspace_limit, Algorithm* out,
                      std::int32_t capacity, std::int32_t* count) noexcept override {
