@@ -9,7 +9,7 @@ if(TARGET kscout_cuda)
   install(TARGETS kscout_cuda LIBRARY DESTINATION lib/kscout)  # where backend cuda looks, from bin/ and from the library's folder
 endif()
 if(TARGET kscout_preload)
-  install(TARGETS kscout_preload kscout_preload_core LIBRARY DESTINATION lib/kscout)  # where kscout exec looks
+  install(TARGETS kscout_preload kscout_preload_core LIBRARY DESTINATION lib/kscout)  # kscout exec searches this folder
 endif()
 if(KSCOUT_LAB)
   # Arrow and LightGBM are installed too: those of Debian, if any, are of other versions. Without them the program takes those of
