@@ -12,6 +12,7 @@
 #include "dispatch/padding.h"
 #include "dispatch/timed_choice.h"
 #include "op/operation.h"
+#include "provider/hopper/hopper_time.h"
 #include "select/decision_db.h"
 
 namespace kscout {
@@ -214,16 +215,21 @@ std::vector<Choice> Solver::completed(Backend& backend, ProblemRef problem, cons
   return agreeing;
 }
 
+const Solver::Refused* Solver::find_refused(std::span<const Refused> refused, const Backend& backend,
+                                            const KernelConfig& config, const Problem& problem) {
+  const auto found = std::ranges::find_if(refused, [&](const Refused& one) {
+    return one.backend == &backend && one.config == config && one.problem == problem;
+  });
+  return found == refused.end() ? nullptr : &*found;
+}
+
 std::optional<Solver::BackendChoice> Solver::offer_of(Backend& backend, ProblemRef problem,
                                                       const Limits& limits, std::span<const Refused> refused,
                                                       std::string& why) {
   const Problem asked = problem.value();
   const auto objection = [&](const Choice& choice) -> std::string {
-    for (const Refused& one : refused) {
-      if (one.backend == &backend && one.config == choice.config && one.problem == asked) {
-        return one.reason;
-      }
-    }
+    if (const Refused* const earlier = find_refused(refused, backend, choice.config, asked))
+      return earlier->reason;
     std::string why_not = backend.refusal(problem, choice.config);
     return why_not.empty() ? thread_refusal(backend, choice.config) : why_not;
   };
@@ -351,24 +357,51 @@ std::optional<Solution> Solver::measured(const ExecutionForm& form, const Memory
   return measured.emplace(placed, answer).first->second;
 }
 
+std::optional<Solver::BackendChoice> Solver::hopper_offer(Backend& backend, ProblemRef of,
+                                                          const Limits& limits,
+                                                          std::span<const Refused> refused, double below_us) {
+  const Device& device = backend.device();
+  if (!of.is<GemmProblem>() || flop_count(of) <= 0 || !backend.executes(hopper_provider().name()) ||
+      !(device.max_clock_mhz > 0 && device.memory_gb_s > 0)) {
+    return std::nullopt;
+  }
+  const auto problem = of.as<GemmProblem>();
+  for (const auto& [hopper, us] : hopper_times(problem, device)) {
+    if (!(us < below_us)) return std::nullopt;
+    if (limits.workspace_bytes >= 0 && hopper_workspace_bytes(problem, hopper) > limits.workspace_bytes)
+      continue;
+    const KernelConfig config = hopper.kernel_config();
+    if (find_refused(refused, backend, config, of.value()) || !backend.refusal(of, config).empty()) continue;
+    Choice choice = timed_choice(of, config, us, Choice::unknown);
+    choice.source = choice.decided_by = ChoiceSource::analytic;
+    return BackendChoice{choice, &backend};
+  }
+  return std::nullopt;
+}
+
 void Solver::prefer_aligned(ProblemRef problem, const MemorySpace& space, const Limits& limits,
                             std::span<const Refused> refused, std::optional<BackendChoice>& best,
                             ExecutionForm& form) {
   // Predictions of two forms have errors of up to a seventh.
   constexpr double kClearly = 0.85;
-  if (space.kind == MemoryKind::host || uncertainty(best->choice) > 0) return;
-  const double direct_us =
-      std::max(best->choice.time_us, best->backend->min_us(problem, best->choice.config));
-  double least_us = kClearly * direct_us;
+  if (space.kind == MemoryKind::host) return;
+  const auto forms = aligned_forms(problem);
+  if (forms.empty()) return;
+  const bool timed = uncertainty(best->choice) == 0;
+  const double at_least_us = best->backend->min_us(problem, best->choice.config);
+  double least_us = kClearly * (timed ? std::max(best->choice.time_us, at_least_us) : at_least_us);
+  if (auto own = hopper_offer(*best->backend, problem, limits, refused, least_us)) {
+    best = std::move(own);
+    least_us = best->choice.time_us;
+  }
+  if (!timed) return;
   const auto computes = [&](const BackendChoice& offer, const Problem& other) {
     const KernelConfig& config = offer.choice.config;
-    const auto is_refused = [&](const Refused& one) {
-      return one.backend == offer.backend && one.config == config && one.problem == other;
-    };
-    return std::ranges::none_of(refused, is_refused) && offer.backend->refusal(other, config).empty() &&
+    return !find_refused(refused, *offer.backend, config, other) &&
+           offer.backend->refusal(other, config).empty() &&
            rule_verdict(other, config, offer.backend->device()).status != VerdictStatus::refused;
   };
-  for (const auto& [other, chosen_for] : aligned_forms(problem)) {
+  for (const auto& [other, chosen_for] : forms) {
     const auto left = within_form(problem, other, limits);
     if (!left || copies_bytes(problem, other) > policy_.copies_bytes) continue;
     std::string ignored;

@@ -92,8 +92,16 @@ class Solver {
                  std::span<const Refused> refused);
   /// Throws invalid_argument when no backend reaches the memory.
   void check_reachable(const MemorySpace& space) const;
-  /// Replaces a prediction for the problem itself by that for a form with aligned lines, where the latter and
-  /// its copies are predicted to take clearly less time. Only in a GPU's memory.
+  /// Null where the config did not refuse the problem.
+  static const Refused* find_refused(std::span<const Refused> refused, const Backend& backend,
+                                     const KernelConfig& config, const Problem& problem);
+  /// The fastest kernel of provider `hopper` that takes the problem and is predicted to need less than
+  /// `below_us`; nothing where there is none, or the backend does not execute them.
+  static std::optional<BackendChoice> hopper_offer(Backend& backend, ProblemRef problem, const Limits& limits,
+                                                   std::span<const Refused> refused, double below_us);
+  /// Of lines that are not aligned: replaces the choice by a kernel of `hopper`, or by the choice for a form
+  /// with aligned lines, where the kernel, or the form and its copies, are predicted to take clearly less
+  /// time. Only in a GPU's memory.
   void prefer_aligned(ProblemRef problem, const MemorySpace& space, const Limits& limits,
                       std::span<const Refused> refused, std::optional<BackendChoice>& best,
                       ExecutionForm& form);

@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 
 #include <kscout/dispatcher.h>
+#include <kscout/error.h>
+#include <kscout/provider.h>
 
 #include "dispatch/padding.h"
 #include "op/gemm/gemm_views.h"
@@ -89,36 +91,82 @@ class AlignedOnGpu : public testing::Test {
 };
 
 TEST_F(AlignedOnGpu, CopiesAreUsedWhereTheyAreWorthTheirTime) {
-  const GemmProblem large = make_gemm(8192, 50257, 768, DType::bf16);
+  const GemmProblem large = make_gemm(8192, 8191, 8191, DType::bf16);
   const Solution copies = solution(large);
   EXPECT_TRUE(copies.form.padded());
-  EXPECT_GT(copies.copies_us, 300);
+  EXPECT_GT(copies.copies_us, 100);
   EXPECT_LT(copies.copies_us, 1000);
   const Solution direct = solution(large, {.copies_bytes = 0});
   EXPECT_FALSE(direct.form.padded());
   EXPECT_EQ(direct.copies_us, 0);
   EXPECT_LT(copies.choice.time_us + copies.copies_us, 0.9 * direct.choice.time_us);
-  // C has an even row length; without CUTLASS's kernels only cuBLASLt's slow ones take it.
-  EXPECT_TRUE(solution(make_gemm(16384, 30522, 1024, DType::bf16)).form.padded());
   // Copies would take longer than the product.
   EXPECT_FALSE(solution(make_gemm(64, 51, 64, DType::bf16)).form.padded());
   EXPECT_FALSE(solution(make_gemm(8192, 50304, 768, DType::bf16)).form.padded());
 }
 
 TEST_F(AlignedOnGpu, GapsBehindRowsDoWhereCIsAligned) {
-  const Solution input = solution(make_gemm(8192, 768, 50257, DType::bf16, Layout::rrr));
+  const Solution input = solution(make_gemm(8192, 4096, 50257, DType::bf16, Layout::rrr));
   EXPECT_EQ(copied(input.form), "a");
   EXPECT_EQ(input.form.problem.gemm().k, 50257);
-  EXPECT_EQ(copied(solution(make_gemm(50257, 768, 8192, DType::bf16, Layout::crr)).form), "a");
-  EXPECT_EQ(copied(solution(make_gemm(8192, 50257, 768, DType::bf16)).form), "bc");
+  EXPECT_EQ(copied(solution(make_gemm(50257, 4096, 8192, DType::bf16, Layout::crr)).form), "a");
+  EXPECT_EQ(copied(solution(make_gemm(8192, 8191, 8191, DType::bf16)).form), "abc");
 }
 
 TEST_F(AlignedOnGpu, CopiesKeepLimits) {
-  const GemmProblem problem = make_gemm(2048, 50257, 768, DType::bf16);
-  const auto bytes = static_cast<std::size_t>(2 * 50264 * (768 + 2048));
-  EXPECT_TRUE(solution(problem).form.padded());
+  const GemmProblem problem = make_gemm(8192, 4096, 50257, DType::bf16, Layout::rrr);
+  const auto bytes = static_cast<std::size_t>(2 * 50264) * 8192;
+  EXPECT_TRUE(solution(problem, {.copies_bytes = bytes}).form.padded());
   EXPECT_FALSE(solution(problem, {.copies_bytes = bytes - 1}).form.padded());
-  EXPECT_EQ(solution(make_gemm(8192, 250002, 768, DType::bf16)).form.padded(), false) << "4 GB of copies";
+}
+
+std::string_view provider_of(const Solution& solution) { return solution.choice.config.space->provider; }
+
+TEST_F(AlignedOnGpu, HopperKernelsRunWhereTheyNeedLessThanCopies) {
+  // The output layer of GPT-2: A and B are aligned, C is not.
+  const GemmProblem forward = make_gemm(8192, 50257, 768, DType::bf16);
+  const Solution own = solution(forward);
+  EXPECT_EQ(provider_of(own), "hopper");
+  EXPECT_FALSE(own.form.padded());
+  EXPECT_EQ(own.choice.decided_by, ChoiceSource::analytic);
+  EXPECT_GT(own.choice.time_us, 700);
+  EXPECT_LT(own.choice.time_us, 1400);
+  EXPECT_EQ(provider_of(solution(make_gemm(8192, 250002, 768, DType::bf16))), "hopper");
+  // No model of fp16 knows other layouts than rcr, but what cuBLASLt needs at least is known.
+  EXPECT_EQ(provider_of(solution(make_gemm(4096, 30521, 1024, DType::fp16, Layout::rrr))), "hopper");
+  // They compute one product, and read no C.
+  GemmProblem other = forward;
+  other.batch = 2;
+  EXPECT_NE(provider_of(solution(other)), "hopper");
+  other = forward;
+  other.accumulate = true;
+  EXPECT_NE(provider_of(solution(other)), "hopper");
+  // cuBLASLt's are faster, or not clearly slower.
+  EXPECT_NE(provider_of(solution(make_gemm(8192, 50304, 768, DType::bf16))), "hopper");
+  EXPECT_NE(provider_of(solution(make_gemm(16, 51, 64, DType::bf16))), "hopper");
+}
+
+TEST_F(AlignedOnGpu, HopperKernelsKeepLimits) {
+  // Few tiles and a long K: parts of K, summed in the workspace.
+  const GemmProblem problem = make_gemm(129, 257, 30001, DType::bf16);
+  const auto split_of = [](const Solution& solution) { return solution.choice.config["split_k"]; };
+  const Solution free = solution(problem, {.copies_bytes = 0});
+  ASSERT_EQ(provider_of(free), "hopper");
+  EXPECT_GT(split_of(free), 1);
+  const Solution bound = solution(problem, {.copies_bytes = 0}, {.workspace_bytes = 0});
+  ASSERT_EQ(provider_of(bound), "hopper");
+  EXPECT_EQ(split_of(bound), 1);
+}
+
+TEST_F(AlignedOnGpu, HopperKernelsArePreparedByName) {
+  const GemmProblem problem = make_gemm(129, 257, 65, DType::bf16);
+  const auto launch =
+      backend("cuda").prepare(problem, parse_config_name("hopper_gemm_bf16_rcr__128x192x64_c1_k1").config);
+  EXPECT_EQ(launch->workspace_bytes(), 0u);
+  EXPECT_THROW(
+      backend("cuda").prepare(problem, parse_config_name("hopper_gemm_bf16_rcr__128x256x64_c1_k1").config),
+      Error)
+      << "lines of A and B are not aligned";
 }
 
 TEST_F(AlignedOnGpu, KernelsOnTheCpuRunWithoutCopies) {
