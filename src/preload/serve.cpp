@@ -129,21 +129,24 @@ ServeCounts Server::counts() const noexcept {
   return counts;
 }
 
-Passed Server::serve(const GemmProblem& problem, const Operands& operands) noexcept {
+Server::Known Server::recall(const GemmProblem& problem) noexcept {
+  if (off_.load(std::memory_order_acquire)) return {Passed::off};
+  if (flop_count(problem) < kSmallFlop) return {Passed::small};
+  Decision* const decision = look_up(problem);
+  return {decision ? decision->why : Passed::none, decision};
+}
+
+Passed Server::serve(const GemmProblem& problem, const Known& known, const Operands& operands) noexcept {
   Passed why = Passed::failed;
   try {
-    why = try_serve(problem, operands);
+    why = try_serve(problem, known.decision, operands);
   } catch (...) {  // the library computes it
   }
   pass(why);
   return why;
 }
 
-Passed Server::try_serve(const GemmProblem& problem, const Operands& operands) {
-  if (off_.load(std::memory_order_acquire)) return Passed::off;
-  if (flop_count(problem) < kSmallFlop) return Passed::small;
-  Decision* one = known(problem);
-  if (one && one->why != Passed::none) return one->why;
+Passed Server::try_serve(const GemmProblem& problem, Decision* one, const Operands& operands) {
   void* context = nullptr;
   if (driver_.current(&context) != 0 || !context) return Passed::gpu;
   void* first = nullptr;
@@ -194,7 +197,7 @@ Passed Server::try_serve(const GemmProblem& problem, const Operands& operands) {
   return Passed::none;
 }
 
-Server::Decision* Server::known(const GemmProblem& problem) {
+Server::Decision* Server::look_up(const GemmProblem& problem) {
   const std::shared_lock lock(looking_);
   const auto found = decisions_.find(problem);
   return found == decisions_.end() ? nullptr : found->second.get();
@@ -202,7 +205,7 @@ Server::Decision* Server::known(const GemmProblem& problem) {
 
 Server::Decision* Server::decide(const GemmProblem& problem) {
   const std::scoped_lock lock(deciding_);
-  if (Decision* const found = known(problem)) return found;
+  if (Decision* const found = look_up(problem)) return found;
   if (decisions_.size() >= kMaxDecisions) return nullptr;
   const CaptureAside aside(driver_);
   if (!open_) open();

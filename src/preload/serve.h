@@ -2,8 +2,10 @@
 /// \file
 /// Computes a program's products with the configs that KernelScout's models choose.
 ///
-///     Server server(find, ServeSettings::from_environment());
-///     if (server.serve(problem, operands) != Passed::none) call_the_original();
+///     Server server(find, settings, /*off=*/"");
+///     const Server::Known known = server.recall(problem);
+///     if (known.why != Passed::none || server.serve(problem, known, operands) != Passed::none)
+///       call_the_original();
 ///
 /// The first product opens backend `cuda` on the GPU that is current then. Each problem is decided once; a
 /// later call looks the decision up, and enqueues its kernels on the caller's stream. Work runs in the
@@ -54,9 +56,18 @@ class Server {
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  /// Enqueues the product; or returns why the library has to compute it. C is unchanged then.
-  Passed serve(const GemmProblem& problem, const Operands& operands) noexcept;
-  /// Counts a product that read_operands() refused.
+  struct Decision;
+  /// What is known of a problem before its operands are read.
+  struct Known {
+    Passed why = Passed::none;     ///< not none: no call of the problem is served
+    Decision* decision = nullptr;  ///< null: the problem is new
+  };
+  Known recall(const GemmProblem& problem) noexcept;
+
+  /// Enqueues the product; or returns why the library has to compute it. C is unchanged then. `known` is
+  /// recall() of the problem, with no reason.
+  Passed serve(const GemmProblem& problem, const Known& known, const Operands& operands) noexcept;
+  /// Counts a product that is passed on without serve().
   void pass(Passed why) noexcept { passed_[static_cast<std::size_t>(why)].fetch_add(1, kRelaxed); }
 
   /// A child process has no GPU context: it serves nothing.
@@ -68,14 +79,13 @@ class Server {
 
  private:
   static constexpr auto kRelaxed = std::memory_order_relaxed;
-  struct Decision;
   struct Chooser;
   struct Hash {
     std::size_t operator()(const GemmProblem& problem) const noexcept { return quick_hash(problem); }
   };
 
-  Passed try_serve(const GemmProblem& problem, const Operands& operands);
-  Decision* known(const GemmProblem& problem);
+  Passed try_serve(const GemmProblem& problem, Decision* one, const Operands& operands);
+  Decision* look_up(const GemmProblem& problem);
   Decision* decide(const GemmProblem& problem);
   void choose(const GemmProblem& problem, Decision& decision);
   Chooser* chooser(const GemmProblem& problem);
