@@ -30,6 +30,8 @@ char** program_arguments = nullptr;
 
 struct ExecOptions {
   std::string program, record, report;
+  bool no_serve = false;
+  double min_gain = 2;
 };
 
 /// Beside this program (a build, a wheel), or in ../lib/kscout (an installation).
@@ -59,8 +61,10 @@ void start_file(const std::string& file, const char* setting, std::string_view t
 }
 
 void check_files(const ExecOptions& options) {
-  if (options.record.empty() && options.report.empty())
-    fail(Errc::invalid_argument, "nothing to do; give --record FILE, --report FILE, or both");
+  if (options.no_serve && options.record.empty() && options.report.empty())
+    fail(Errc::invalid_argument, "nothing to do with --no-serve; give --record FILE, --report FILE, or both");
+  if (!(options.min_gain >= 0))
+    fail(Errc::invalid_argument, "--min-gain {}: a percentage of at least 0", options.min_gain);
   if (options.record == "-")
     fail(Errc::invalid_argument, "--record -: counts are updated while the program runs, so name a file");
   std::error_code error;
@@ -86,6 +90,12 @@ void run(const ExecOptions& options) {
   if (const char* const before = std::getenv("LD_PRELOAD"); before && *before)
     preload += std::string(":") + before;
   setenv("LD_PRELOAD", preload.c_str(), 1);
+  if (options.no_serve) {
+    unsetenv("KSCOUT_PRELOAD_SERVE");
+  } else {
+    setenv("KSCOUT_PRELOAD_SERVE", "1", 1);
+    setenv("KSCOUT_PRELOAD_MIN_GAIN", fmt::format("{}", options.min_gain).c_str(), 1);
+  }
   start_file(options.record, "KSCOUT_PRELOAD_RECORD", preload::kRecordHeader);
   if (options.report == "-") {
     setenv("KSCOUT_PRELOAD_REPORT", "-", 1);
@@ -120,16 +130,21 @@ void setup_exec(CLI::App& verb) {
   verb.add_option("--record", options->record,
                   "write each distinct GEMM with its number of calls, as CSV for problems, sweep, predict");
   verb.add_option("--report", options->report,
-                  "write the calls that were seen, when each process ends (-: standard error)");
+                  "write what was seen and served, when each process ends (-: standard error)");
+  verb.add_option(
+      "--min-gain", options->min_gain,
+      "serve a GEMM where a model expects the library's own choice to take this many percent longer");
+  verb.add_flag("--no-serve", options->no_serve, "only record: every call goes to the library");
   verb.callback([options] { run(*options); });
   verb.footer(
-      "Puts a library under the program that sees its calls of cuBLAS, cuBLASLt and cuDNN, and passes them "
-      "on.\n"
+      "Puts a library under the program that takes its GEMMs from cuBLAS and cuBLASLt: those for which a\n"
+      "model knows a faster kernel run on it, all others go on to the library.\n"
       "The program replaces kscout: process id, signals and exit status are the program's. Its children are\n"
-      "seen, too (docs/exec.md).\n\n"
+      "served, too (docs/exec.md).\n\n"
       "examples\n"
-      "  kscout exec --record shapes.csv -- python3 train.py --epochs 1\n"
+      "  kscout exec -- python3 train.py\n"
       "  kscout exec --report - -- ./my_program\n"
+      "  kscout exec --no-serve --record shapes.csv -- python3 train.py --epochs 1\n"
       "  kscout problems --file shapes.csv --describe\n\n"
       "exit status: the program's; before it starts: 2 wrong arguments, 3 nothing can be preloaded, 4 no "
       "such\n"

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// Defines the interface between libkscout_preload.so, which takes calls, and libkscout_preload_core.so,
-/// which reads and counts them. Plain C: the first is a C library.
+/// which reads, counts and serves them. Plain C: the first is a C library.
 ///
 /// Numbers of types, modes and operations are those of the CUDA libraries (cuBLAS and cuBLASLt API
 /// reference).
@@ -23,6 +23,8 @@ extern "C" {
   X(cublasSgemmStridedBatched, "libcublas", 15)        \
   X(cublasSgemmStridedBatched_64, "libcublas", 15)     \
   X(cublasSetWorkspace_v2, "libcublas", 15)            \
+  X(cublasSetStream_v2, "libcublas", 15)               \
+  X(cublasDestroy_v2, "libcublas", 15)                 \
   X(cublasLtMatmul, "libcublasLt", 15)                 \
   X(cublasLtMatmulAlgoGetHeuristic, "libcublasLt", 15) \
   X(cudnnBackendExecute, "libcudnn", 3000)
@@ -40,6 +42,8 @@ struct kscout_gemm_call {
   int transa, transb;
   int64_t m, n, k;
   const void* alpha;
+  const void *a, *b;
+  void* c;
   int type_a, type_b, type_c;
   int64_t lda, ldb, ldc;
   int64_t stride_a, stride_b, stride_c; /* elements between the items of a batch */
@@ -48,20 +52,33 @@ struct kscout_gemm_call {
   int compute;
 };
 
-/// A product of cuBLASLt: its descriptors.
+/// A product of cuBLASLt: its descriptors, operands and workspace.
 struct kscout_matmul_call {
   void* operation;
   const void* alpha;
-  void *a, *b;
+  void *layout_a, *layout_b;
   const void* beta;
-  void *c, *d;
+  void *layout_c, *layout_d;
+  const void *a, *b, *c;
+  void* d;
+  void* workspace;
+  size_t workspace_bytes;
+  void* stream;
 };
 
-/// What the core does. No function throws, waits for a GPU, or calls CUDA.
+/// Who computes a product.
+enum kscout_answer {
+  kscout_pass,   /* the original */
+  kscout_served, /* the core did: the call returns 0, and the original is not called */
+};
+
+/// What the core does. No function throws or waits for a GPU.
 struct kscout_core {
-  void (*gemm)(enum kscout_entry entry, const struct kscout_gemm_call* call);
-  void (*matmul)(const struct kscout_matmul_call* call);
+  enum kscout_answer (*gemm)(enum kscout_entry entry, const struct kscout_gemm_call* call);
+  enum kscout_answer (*matmul)(const struct kscout_matmul_call* call);
   void (*other)(enum kscout_entry entry);
+  /// Remembers the workspace that the program gives a handle of cuBLAS; null: the library's own.
+  void (*workspace)(void* handle, void* workspace, size_t bytes);
   /// Writes counts and the report. The process is about to end; later calls do nothing.
   void (*finish)(void);
 };

@@ -1,19 +1,25 @@
 /// \file
-/// Implements libkscout_preload_core.so: counts calls and problems, and reports them when the process ends.
+/// Implements libkscout_preload_core.so: counts calls and problems, serves products, and reports all of it
+/// when the process ends.
 ///
-/// Settings: KSCOUT_PRELOAD_RECORD (a file), KSCOUT_PRELOAD_REPORT (a file, or - for stderr).
+/// Settings: KSCOUT_PRELOAD_SERVE (0 or empty: calls pass on), KSCOUT_PRELOAD_RECORD (a file),
+/// KSCOUT_PRELOAD_REPORT (a file, or - for stderr), and those of ServeSettings.
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <type_traits>
+#include <unordered_map>
 #include <utility>
 
 #include <fcntl.h>
@@ -23,6 +29,7 @@
 #include "preload/calls.h"
 #include "preload/read_calls.h"
 #include "preload/record.h"
+#include "preload/serve.h"
 
 namespace kscout::preload {
 
@@ -67,28 +74,67 @@ class Core {
       : record_(file_setting("KSCOUT_PRELOAD_RECORD")), owner_(getpid()), find_(find) {
     const char* const report = std::getenv("KSCOUT_PRELOAD_REPORT");
     report_ = report && std::string_view(report) == "-" ? report : file_setting("KSCOUT_PRELOAD_REPORT");
+    counts_problems_ = !report_.empty() || !file_setting("KSCOUT_PRELOAD_RECORD").empty();
+    const char* const serve = std::getenv("KSCOUT_PRELOAD_SERVE");
+    if (!serve || !*serve || std::string_view(serve) == "0") return;
+    std::string wrong;
+    const auto settings = ServeSettings::from_environment(wrong);
+    if (!wrong.empty()) std::fprintf(stderr, "kscout exec: %s; nothing is served\n", wrong.c_str());
+    server_ = std::make_unique<Server>(find, settings, wrong);
   }
 
   template <class Call>
-  void product(kscout_entry entry, const Call& call) noexcept {
-    const std::scoped_lock lock(mutex_);
-    if (finished_) return;
-    ++calls_[entry];
+  kscout_answer product(kscout_entry entry, const Call& call) noexcept {
     GemmProblem problem;
-    const Unread why = read(call, library_of(entry), problem);
-    if (why != Unread::none) {
-      ++unread_[static_cast<std::size_t>(why)];
-      return;
+    Library library;
+    Operands operands;
+    {
+      const Lock lock(*this);
+      if (finished_) return kscout_pass;
+      ++calls_[entry];
+      library = library_of(entry);
+      const Unread why = read(call, library, problem);
+      if (why != Unread::none) {
+        ++unread_[static_cast<std::size_t>(why)];
+        return kscout_pass;
+      }
+      ++products_;
+      try {
+        if (counts_problems_) record_.count(problem);
+      } catch (...) {  // no memory: the call matters more
+      }
+      if constexpr (std::is_same_v<Call, kscout_gemm_call>) {
+        if (const auto given = workspaces_.find(call.handle); given != workspaces_.end())
+          std::tie(operands.workspace, operands.workspace_bytes) = given->second;
+      }
     }
-    ++products_;
-    try {
-      record_.count(problem);
-    } catch (...) {  // no memory: the call matters more
+    if (!server_) return kscout_pass;
+    const Server::Known known = server_->recall(problem);
+    const Passed why =
+        known.why == Passed::none ? read_operands(call, library, problem, operands) : known.why;
+    if (why != Passed::none) {
+      server_->pass(why);
+      return kscout_pass;
     }
+    const int error = errno;
+    const bool served = server_->serve(problem, known, operands) == Passed::none;
+    errno = error;
+    return served ? kscout_served : kscout_pass;
   }
   void other(kscout_entry entry) noexcept {
-    const std::scoped_lock lock(mutex_);
+    const Lock lock(*this);
     if (!finished_) ++calls_[entry];
+  }
+  void workspace(void* handle, void* memory, std::size_t bytes) noexcept {
+    const Lock lock(*this);
+    try {
+      if (memory && bytes > 0) {
+        workspaces_[handle] = {memory, bytes};
+      } else {
+        workspaces_.erase(handle);
+      }
+    } catch (...) {  // no memory: products use workspaces of ours
+    }
   }
 
   /// Also called in signal handlers and in children of vfork(): waits for no thread for long, and does
@@ -100,6 +146,7 @@ class Core {
       if (i == kTries) return;
       usleep(kWaitUs);
     }
+    if (forked_) forget();
     if (!std::exchange(finished_, true)) {
       record_.write();
       report();
@@ -107,19 +154,52 @@ class Core {
     mutex_.unlock();
   }
 
-  void before_fork() noexcept { mutex_.lock(); }
-  void in_parent() noexcept { mutex_.unlock(); }
+  /// A signal handler may fork while its thread holds the lock: the child's copy of that thread then goes on
+  /// holding it, and forgets the parent's counts when it locks next.
+  void before_fork() noexcept {
+    if (!holding) mutex_.lock();
+  }
+  void in_parent() noexcept {
+    if (!holding) mutex_.unlock();
+  }
   void in_child() noexcept {
+    if (server_) server_->in_child();
+    owner_ = getpid();
+    forked_ = true;
+    if (!holding) mutex_.unlock();
+  }
+
+ private:
+  static thread_local bool holding;
+
+  class Lock {
+   public:
+    explicit Lock(Core& core) noexcept : core_(core) {
+      core_.mutex_.lock();
+      holding = true;
+      if (core_.forked_) core_.forget();
+    }
+    ~Lock() {
+      holding = false;
+      core_.mutex_.unlock();
+    }
+    Lock(const Lock&) = delete;
+    Lock& operator=(const Lock&) = delete;
+
+   private:
+    Core& core_;
+  };
+
+  /// The counts of the parent process.
+  void forget() noexcept {
     record_.forget();
     calls_ = {};
     unread_ = {};
     products_ = 0;
     finished_ = false;
-    owner_ = getpid();
-    mutex_.unlock();
+    forked_ = false;
   }
 
- private:
   const Library& library_of(kscout_entry entry) noexcept {
     const auto set = [&](auto& function, const char* library, const char* name) {
       if (!function)
@@ -131,6 +211,8 @@ class Core {
     } else {
       set(library_.get_math_mode, "libcublas", "cublasGetMathMode");
       set(library_.get_pointer_mode, "libcublas", "cublasGetPointerMode_v2");
+      set(library_.get_stream, "libcublas", "cublasGetStream_v2");
+      set(library_.get_sm_count, "libcublas", "cublasGetSmCountTarget");
     }
     return library_;
   }
@@ -149,6 +231,7 @@ class Core {
     for (std::size_t i = 0; i < unread_.size(); ++i) {
       if (unread_[i]) text.add("  %llu not read: %s\n", count(unread_[i]), kUnreadWords[i].data());
     }
+    if (server_) report(*server_, text);
     if (report_ == "-") return text.write_to(STDERR_FILENO);
     const int file = open(report_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
     if (file < 0) {
@@ -157,6 +240,18 @@ class Core {
     }
     text.write_to(file);
     close(file);
+  }
+  static void report(const Server& server, Text& text) noexcept {
+    const ServeCounts counts = server.counts();
+    if (*server.off_reason()) text.add("  serving is off: %s\n", server.off_reason());
+    text.add("  %llu served; expected saving %.3f ms of GPU time\n", count(counts.served),
+             counts.saved_us / 1e3);
+    if (counts.wrong_suggestions)
+      text.add("  %llu wrong suggestions of cuBLASLt avoided\n", count(counts.wrong_suggestions));
+    for (std::size_t i = 1; i < counts.passed.size(); ++i) {
+      if (counts.passed[i])
+        text.add("  %llu passed on: %s\n", count(counts.passed[i]), kPassedWords[i].data());
+    }
   }
   static unsigned long long count(std::uint64_t calls) noexcept { return calls; }
 
@@ -169,15 +264,24 @@ class Core {
   std::array<std::uint64_t, kscout_entries> calls_{};
   std::array<std::uint64_t, kUnreadWords.size()> unread_{};
   std::uint64_t products_ = 0;
+  bool counts_problems_ = false;  ///< a record or a report needs them
   bool finished_ = false;
+  std::atomic<bool> forked_ = false;  ///< the counts are those of the parent
+  /// Of handles of cuBLAS, given by the program.
+  std::unordered_map<void*, std::pair<void*, std::size_t>> workspaces_;
+  std::unique_ptr<Server> server_;  ///< null: calls are not served
 };
+
+thread_local bool Core::holding = false;
 
 Core* core = nullptr;
 
 constexpr kscout_core kFunctions = {
-    .gemm = [](kscout_entry entry, const kscout_gemm_call* call) { core->product(entry, *call); },
-    .matmul = [](const kscout_matmul_call* call) { core->product(kscout_cublasLtMatmul, *call); },
+    .gemm = [](kscout_entry entry, const kscout_gemm_call* call) { return core->product(entry, *call); },
+    .matmul = [](const kscout_matmul_call* call) { return core->product(kscout_cublasLtMatmul, *call); },
     .other = [](kscout_entry entry) { core->other(entry); },
+    .workspace = [](void* handle, void* memory,
+                    std::size_t bytes) { core->workspace(handle, memory, bytes); },
     .finish = [] { core->finish(); },
 };
 

@@ -1,8 +1,9 @@
-/* Takes a program's calls of cuBLAS, cuBLASLt and cuDNN, reports them to the core, and passes them on.
+/* Takes a program's calls of cuBLAS, cuBLASLt and cuDNN, gives them to the core, and passes those on that the
+ * core does not serve.
  *
  * LD_PRELOAD loads this library into every process, so it needs nothing but libc. The core
  * (libkscout_preload_core.so) is opened at the first call, with local scope, and only where
- * KSCOUT_PRELOAD_RECORD or KSCOUT_PRELOAD_REPORT asks for something. */
+ * KSCOUT_PRELOAD_SERVE, KSCOUT_PRELOAD_RECORD or KSCOUT_PRELOAD_REPORT asks for something. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -82,7 +83,10 @@ static const char* setting(const char* name) {
   const char* const value = getenv(name);
   return value && *value ? value : NULL;
 }
-static int is_wanted(void) { return setting("KSCOUT_PRELOAD_RECORD") || setting("KSCOUT_PRELOAD_REPORT"); }
+static int is_wanted(void) {
+  return setting("KSCOUT_PRELOAD_SERVE") || setting("KSCOUT_PRELOAD_RECORD") ||
+         setting("KSCOUT_PRELOAD_REPORT");
+}
 
 static void finish(void) {
   const struct kscout_core* const core = atomic_load(&opened_core);
@@ -112,7 +116,8 @@ static void open_core(void) {
   if (library) entry = (kscout_core_entry)dlsym(library, KSCOUT_CORE_SYMBOL);
   if (!entry) {
     const char* const why = dlerror();
-    fprintf(stderr, "kscout exec: nothing is recorded, because the core cannot be opened: %s\n",
+    fprintf(stderr,
+            "kscout exec: calls pass on and are not recorded, because the core cannot be opened: %s\n",
             why ? why : path);
     return;
   }
@@ -147,9 +152,9 @@ static int end(int status) {
 #define NOT_SUPPORTED 15
 
 /* Members of kscout_gemm_call, from parameters of the same names. */
-#define SIZES                                                                                               \
-  .handle = handle, .transa = transa, .transb = transb, .m = m, .n = n, .k = k, .alpha = alpha, .lda = lda, \
-  .ldb = ldb, .ldc = ldc, .beta = beta
+#define SIZES                                                                                           \
+  .handle = handle, .transa = transa, .transb = transb, .m = m, .n = n, .k = k, .alpha = alpha, .a = a, \
+  .b = b, .c = c, .lda = lda, .ldb = ldb, .ldc = ldc, .beta = beta
 #define TYPES .type_a = type_a, .type_b = type_b, .type_c = type_c, .compute = compute
 #define FP32 .compute = KSCOUT_COMPUTE_OF_SGEMM /* type 0 is fp32 */
 #define STRIDES .stride_a = stride_a, .stride_b = stride_b, .stride_c = stride_c, .batch = batch
@@ -161,7 +166,7 @@ static int end(int status) {
     const struct kscout_core* const core = begin();                                                        \
     if (core) {                                                                                            \
       const struct kscout_gemm_call call = {SIZES, TYPES, .batch = 1};                                     \
-      core->gemm(kscout_##name, &call);                                                                    \
+      if (core->gemm(kscout_##name, &call) == kscout_served) return end(0);                                \
     }                                                                                                      \
     return end(PASS(NOT_SUPPORTED, name,                                                                   \
                     (void*, int, int, integer, integer, integer, const void*, const void*, int, integer,   \
@@ -180,7 +185,7 @@ GEMM_EX(cublasGemmEx_64, int64_t)
     const struct kscout_core* const core = begin();                                                        \
     if (core) {                                                                                            \
       const struct kscout_gemm_call call = {SIZES, TYPES, STRIDES};                                        \
-      core->gemm(kscout_##name, &call);                                                                    \
+      if (core->gemm(kscout_##name, &call) == kscout_served) return end(0);                                \
     }                                                                                                      \
     return end(PASS(NOT_SUPPORTED, name,                                                                   \
                     (void*, int, int, integer, integer, integer, const void*, const void*, int, integer,   \
@@ -199,7 +204,7 @@ GEMM_STRIDED_BATCHED_EX(cublasGemmStridedBatchedEx_64, int64_t)
     const struct kscout_core* const core = begin();                                                         \
     if (core) {                                                                                             \
       const struct kscout_gemm_call call = {SIZES, FP32, .batch = 1};                                       \
-      core->gemm(kscout_##name, &call);                                                                     \
+      if (core->gemm(kscout_##name, &call) == kscout_served) return end(0);                                 \
     }                                                                                                       \
     return end(PASS(NOT_SUPPORTED, name,                                                                    \
                     (void*, int, int, integer, integer, integer, const float*, const float*, integer,       \
@@ -217,7 +222,7 @@ SGEMM(cublasSgemm_v2_64, int64_t)
     const struct kscout_core* const core = begin();                                                         \
     if (core) {                                                                                             \
       const struct kscout_gemm_call call = {SIZES, FP32, STRIDES};                                          \
-      core->gemm(kscout_##name, &call);                                                                     \
+      if (core->gemm(kscout_##name, &call) == kscout_served) return end(0);                                 \
     }                                                                                                       \
     return end(                                                                                             \
         PASS(NOT_SUPPORTED, name,                                                                           \
@@ -235,8 +240,10 @@ TAKEN int cublasLtMatmul(void* handle, void* operation, const void* alpha, const
                          size_t workspace_bytes, void* stream) {
   const struct kscout_core* const core = begin();
   if (core) {
-    const struct kscout_matmul_call call = {operation, alpha, layout_a, layout_b, beta, layout_c, layout_d};
-    core->matmul(&call);
+    const struct kscout_matmul_call call = {operation,       alpha, layout_a, layout_b, beta, layout_c,
+                                            layout_d,        a,     b,        c,        d,    workspace,
+                                            workspace_bytes, stream};
+    if (core->matmul(&call) == kscout_served) return end(0);
   }
   return end(PASS(NOT_SUPPORTED, cublasLtMatmul,
                   (void*, void*, const void*, const void*, void*, const void*, void*, const void*,
@@ -257,9 +264,28 @@ TAKEN int cublasLtMatmulAlgoGetHeuristic(void* handle, void* operation, void* a,
                   (handle, operation, a, b, c, d, preference, requested, results, found)));
 }
 
+/* The library has no function that returns a handle's workspace. Setting a stream resets it. */
 TAKEN int cublasSetWorkspace_v2(void* handle, void* workspace, size_t bytes) {
-  count(kscout_cublasSetWorkspace_v2, begin());
-  return end(PASS(NOT_SUPPORTED, cublasSetWorkspace_v2, (void*, void*, size_t), (handle, workspace, bytes)));
+  const struct kscout_core* const core = begin();
+  int status;
+  count(kscout_cublasSetWorkspace_v2, core);
+  status = PASS(NOT_SUPPORTED, cublasSetWorkspace_v2, (void*, void*, size_t), (handle, workspace, bytes));
+  if (core && status == 0) core->workspace(handle, workspace, bytes);
+  return end(status);
+}
+
+TAKEN int cublasSetStream_v2(void* handle, void* stream) {
+  const struct kscout_core* const core = begin();
+  count(kscout_cublasSetStream_v2, core);
+  if (core) core->workspace(handle, NULL, 0);
+  return end(PASS(NOT_SUPPORTED, cublasSetStream_v2, (void*, void*), (handle, stream)));
+}
+
+TAKEN int cublasDestroy_v2(void* handle) {
+  const struct kscout_core* const core = begin();
+  count(kscout_cublasDestroy_v2, core);
+  if (core) core->workspace(handle, NULL, 0);
+  return end(PASS(NOT_SUPPORTED, cublasDestroy_v2, (void*), (handle)));
 }
 
 TAKEN int cudnnBackendExecute(void* handle, void* plan, void* pack) {

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <optional>
 
+#include "op/gemm/gemm_views.h"
+
 namespace kscout::preload {
 
 namespace {
@@ -41,19 +43,24 @@ std::optional<DType> dtype_of(int type) noexcept {
   }
 }
 
+/// A matrix of a call.
+struct Side {
+  int type = 0;
+  std::int64_t leading = 0, stride = 0;
+};
+
 /// One product, whichever function computes it; sizes and matrices are the library's.
 struct Product {
   bool transa = false, transb = false;
   std::int64_t m = 0, n = 0, k = 0, batch = 1;
-  std::int64_t lda = 0, ldb = 0, ldc = 0;
-  std::int64_t stride_a = 0, stride_b = 0;
-  int type_a = 0, type_b = 0, type_c = 0, compute = 0, math_mode = 0;
+  Side a = {}, b = {}, c = {};
+  int compute = 0, math_mode = 0;
   Epilogue epilogue = Epilogue::none;
   bool accumulate = false;
 };
 
 Unread set_types(const Product& product, GemmProblem& p) noexcept {
-  const auto a = dtype_of(product.type_b), b = dtype_of(product.type_a), c = dtype_of(product.type_c);
+  const auto a = dtype_of(product.b.type), b = dtype_of(product.a.type), c = dtype_of(product.c.type);
   if (!a || !b || !c) return Unread::types;
   p.dtype_a = *a;
   p.dtype_b = *b;
@@ -103,11 +110,11 @@ Unread set_problem(const Product& product, GemmProblem& problem) noexcept {
   p.batch = product.batch;
   const bool row_a = !product.transb, row_b = !product.transa;
   p.layout = row_a ? (row_b ? Layout::rrr : Layout::rcr) : (row_b ? Layout::crr : Layout::ccr);
-  p.lda = leading(product.ldb, row_a ? p.k : p.m);
-  p.ldb = leading(product.lda, row_b ? p.n : p.k);
-  p.ldc = leading(product.ldc, p.n);
+  p.lda = leading(product.b.leading, row_a ? p.k : p.m);
+  p.ldb = leading(product.a.leading, row_b ? p.n : p.k);
+  p.ldc = leading(product.c.leading, p.n);
   if (p.lda < 0 || p.ldb < 0 || p.ldc < 0) return Unread::sizes;
-  if (p.batch > 1 && (product.stride_a == 0 || product.stride_b == 0)) return Unread::batch;
+  if (p.batch > 1 && (product.a.stride == 0 || product.b.stride == 0)) return Unread::batch;
   p.epilogue = product.epilogue;
   p.accumulate = product.accumulate;
   if (const Unread why = set_types(product, p); why != Unread::none) return why;
@@ -173,6 +180,8 @@ struct Matrix {
     batch = from.value<std::int32_t>(5, 1);
     stride = from.value<std::int64_t>(6, 0);
   }
+  operator Side() const noexcept { return {type, leading, stride}; }  // NOLINT: the same matrix
+
   std::int32_t type, order, batch;
   std::int64_t rows, columns, leading, stride;
 };
@@ -196,6 +205,26 @@ std::optional<Epilogue> epilogue_of(std::uint32_t epilogue) noexcept {
   }
 }
 
+/// Sets alpha and beta where both are fp32.
+Passed set_factors(int compute, const void* alpha, const void* beta, Operands& operands) noexcept {
+  if (compute == kCompute32F + kPedantic) return Passed::precision;
+  if ((compute != kCompute32F && compute != kCompute32FTf32) || !alpha) return Passed::factors;
+  float factors[2];
+  std::memcpy(&factors[0], alpha, sizeof(float));
+  std::memcpy(&factors[1], beta, sizeof(float));
+  operands.alpha = static_cast<double>(factors[0]);
+  operands.beta = static_cast<double>(factors[1]);
+  return Passed::none;
+}
+
+/// Whether the items of a batch lie as those of a problem do; distances are the call's.
+bool follow_each_other(const GemmProblem& problem, std::int64_t stride_a, std::int64_t stride_b,
+                       std::int64_t stride_c) noexcept {
+  return problem.batch == 1 ||
+         (stride_b == view_a(problem).batch_stride && stride_a == view_b(problem).batch_stride &&
+          stride_c == view_c(problem).batch_stride);
+}
+
 }  // namespace
 
 Unread read(const kscout_gemm_call& call, const Library& library, GemmProblem& problem) noexcept {
@@ -209,14 +238,9 @@ Unread read(const kscout_gemm_call& call, const Library& library, GemmProblem& p
                       .n = call.n,
                       .k = call.k,
                       .batch = call.batch,
-                      .lda = call.lda,
-                      .ldb = call.ldb,
-                      .ldc = call.ldc,
-                      .stride_a = call.stride_a,
-                      .stride_b = call.stride_b,
-                      .type_a = call.type_a,
-                      .type_b = call.type_b,
-                      .type_c = call.type_c,
+                      .a = {call.type_a, call.lda, call.stride_a},
+                      .b = {call.type_b, call.ldb, call.stride_b},
+                      .c = {call.type_c, call.ldc, call.stride_c},
                       .compute = call.compute,
                       .math_mode = math_mode,
                       .accumulate = !is_zero(call.beta, scale_type(call.compute))},
@@ -224,8 +248,8 @@ Unread read(const kscout_gemm_call& call, const Library& library, GemmProblem& p
 }
 
 Unread read(const kscout_matmul_call& call, const Library& library, GemmProblem& problem) noexcept {
-  if (!library.get_operation || !library.get_matrix || !call.operation || !call.a || !call.b || !call.c ||
-      !call.d)
+  if (!library.get_operation || !library.get_matrix || !call.operation || !call.layout_a || !call.layout_b ||
+      !call.layout_c || !call.layout_d)
     return Unread::descriptors;
   bool missing = false;
   const Attributes operation(library.get_operation, call.operation);
@@ -235,8 +259,9 @@ Unread read(const kscout_matmul_call& call, const Library& library, GemmProblem&
   const auto transa = operation.value<std::int32_t>(3, kNotTransposed);
   const auto transb = operation.value<std::int32_t>(4, kNotTransposed);
   const auto epilogue = epilogue_of(operation.value<std::uint32_t>(7, 1));
-  const Matrix a(library.get_matrix, call.a, missing), b(library.get_matrix, call.b, missing),
-      c(library.get_matrix, call.c, missing), d(library.get_matrix, call.d, missing);
+  const auto matrix = [&](void* layout) { return Matrix(library.get_matrix, layout, missing); };
+  const Matrix a = matrix(call.layout_a), b = matrix(call.layout_b), c = matrix(call.layout_c),
+               d = matrix(call.layout_d);
   if (missing) return Unread::descriptors;
   if (pointers != kHostPointers || !call.beta) return Unread::factors;
   if (!epilogue) return Unread::epilogue;
@@ -253,18 +278,78 @@ Unread read(const kscout_matmul_call& call, const Library& library, GemmProblem&
                       .n = d.columns,
                       .k = transa != kNotTransposed ? a.rows : a.columns,
                       .batch = d.batch,
-                      .lda = a.leading,
-                      .ldb = b.leading,
-                      .ldc = d.leading,
-                      .stride_a = a.stride,
-                      .stride_b = b.stride,
-                      .type_a = a.type,
-                      .type_b = b.type,
-                      .type_c = d.type,
+                      .a = a,
+                      .b = b,
+                      .c = d,
                       .compute = compute,
                       .epilogue = *epilogue,
                       .accumulate = accumulate},
                      problem);
+}
+
+Passed read_operands(const kscout_gemm_call& call, const Library& library, const GemmProblem& problem,
+                     Operands& operands) noexcept {
+  int math_mode = 0, multiprocessors = 0;
+  if (library.get_math_mode) library.get_math_mode(call.handle, &math_mode);
+  if (library.get_sm_count) library.get_sm_count(call.handle, &multiprocessors);
+  if ((math_mode & kMathModeBits) == kPedanticMath) return Passed::precision;
+  if (multiprocessors != 0) return Passed::share;
+  if (!library.get_stream || library.get_stream(call.handle, &operands.stream) != 0) return Passed::off;
+  const Passed why = set_factors(call.compute, call.alpha, call.beta, operands);
+  if (why != Passed::none) return why;
+  if (!follow_each_other(problem, call.stride_a, call.stride_b, call.stride_c)) return Passed::strides;
+  operands.a = call.b;
+  operands.b = call.a;
+  operands.c = call.c;
+  return Passed::none;
+}
+
+Passed read_operands(const kscout_matmul_call& call, const Library& library, const GemmProblem& problem,
+                     Operands& operands) noexcept {
+  // cublasLtMatmulDescAttributes_t
+  constexpr int kBiasPointer = 8, kBiasStride = 10, kMultiprocessors = 15, kBiasType = 26;
+  constexpr int kScalePointers[] = {17, 18, 19, 20, 21, 23, 24, 36};
+  constexpr int kScaleModes[] = {33, 34, 35, 37};
+  constexpr std::int32_t kTypeOfD = -1;
+  const Attributes operation(library.get_operation, call.operation);
+  const auto pointer = [&](int attribute) { return operation.value<const void*>(attribute, nullptr); };
+  for (const int attribute : kScalePointers) {
+    if (pointer(attribute)) return Passed::scales;
+  }
+  for (const int attribute : kScaleModes) {
+    if (operation.value<std::int32_t>(attribute, 0) != 0) return Passed::scales;
+  }
+  if (operation.value<std::int32_t>(kMultiprocessors, 0) != 0) return Passed::share;
+  if (operation.value<std::int32_t>(1, kR32F) != kR32F) return Passed::factors;
+  const Passed why = set_factors(operation.value<std::int32_t>(0, -1), call.alpha, call.beta, operands);
+  if (why != Passed::none) return why;
+  bool missing = false;
+  const auto matrix = [&](void* layout) { return Matrix(library.get_matrix, layout, missing); };
+  const Matrix d = matrix(call.layout_d);
+  if (operands.beta != 0) {
+    const Matrix c = matrix(call.layout_c);
+    const bool same = c.leading == d.leading && c.stride == d.stride && c.batch == d.batch &&
+                      c.rows == d.rows && c.columns == d.columns;
+    if (call.c != call.d || !same) return Passed::addend;
+  }
+  if (problem.batch > 1) {
+    const Matrix a = matrix(call.layout_a), b = matrix(call.layout_b);
+    if (a.batch != d.batch || b.batch != d.batch || !follow_each_other(problem, a.stride, b.stride, d.stride))
+      return Passed::strides;
+  }
+  if (has_bias(problem.epilogue)) {
+    operands.bias = pointer(kBiasPointer);
+    const auto type = operation.value<std::int32_t>(kBiasType, kTypeOfD);
+    const bool batched = problem.batch > 1 && operation.value<std::int64_t>(kBiasStride, 0) != 0;
+    if (!operands.bias || (type != kTypeOfD && type != d.type) || batched) return Passed::bias;
+  }
+  operands.a = call.b;
+  operands.b = call.a;
+  operands.c = call.d;
+  operands.workspace = call.workspace;
+  operands.workspace_bytes = call.workspace_bytes;
+  operands.stream = call.stream;
+  return Passed::none;
 }
 
 }  // namespace kscout::preload

@@ -8,6 +8,7 @@
 /// cuBLAS is column-major: C = A B. The same memory, read row by row, is C' = B' A', so KernelScout's A is
 /// the call's B, its m the call's n, and an operand that the call does not transpose is row-major.
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
@@ -43,10 +44,78 @@ inline constexpr std::array<std::string_view, 10> kUnreadWords = {
     "descriptors that cannot be read",
 };
 
+/// Why a product whose problem is known is left to the library.
+enum class Passed : std::uint8_t {
+  none,
+  // the call
+  precision,
+  factors,
+  share,
+  scales,
+  addend,
+  strides,
+  bias,
+  address,
+  // the choice
+  small,
+  model,
+  gain,
+  kernel,
+  // the moment
+  off,
+  gpu,
+  capture,
+  workspace,
+  failed,
+};
+inline constexpr std::array<std::string_view, 18> kPassedWords = {
+    "",
+    "a compute type or math mode that asks for the library's own arithmetic",
+    "alpha and beta of another type than fp32",
+    "a limit on the number of multiprocessors",
+    "scale or amax pointers",
+    "C and D are two matrices",
+    "items of a batch that do not follow each other",
+    "a bias of another type than D, or with a distance between the items of a batch",
+    "an address that is no multiple of 16 bytes",
+    "small products",
+    "no model knows the problem",
+    "the model expects too little from another choice",
+    "no kernel here takes the problem",
+    "serving is off",
+    "another GPU or context than that of the first product",
+    "first call of the problem, or no workspace reserved, during the capture of a graph",
+    "no memory is left for the workspace",
+    "our code failed",
+};
+
+/// What serving a product needs besides its problem. A and B are those of the problem: the call's B and A.
+struct Operands {
+  const void *a = nullptr, *b = nullptr, *bias = nullptr;
+  void* c = nullptr;
+  double alpha = 1, beta = 0;
+  void* workspace = nullptr;  ///< the program's own; null: it gave none
+  std::size_t workspace_bytes = 0;
+  void* stream = nullptr;
+};
+
+/// A few multiplications: std::hash of all fields takes longer than the rest of a call.
+inline std::size_t quick_hash(const GemmProblem& p) noexcept {
+  std::size_t hash = 0;
+  for (const std::int64_t size : {p.m, p.n, p.k, p.batch, p.lda, p.ldb, p.ldc})
+    hash = (hash + static_cast<std::size_t>(size)) * 0x9e3779b97f4a7c15;
+  for (const auto word : {static_cast<int>(p.dtype_a), static_cast<int>(p.dtype_c),
+                          static_cast<int>(p.layout), static_cast<int>(p.accumulate)})
+    hash = hash * 31 + static_cast<std::size_t>(word);
+  return hash ^ (hash >> 32);
+}
+
 /// Functions that read what a call refers to; null where the library lacks one.
 struct Library {
   int (*get_math_mode)(void* handle, int* mode) = nullptr;
   int (*get_pointer_mode)(void* handle, int* mode) = nullptr;
+  int (*get_stream)(void* handle, void** stream) = nullptr;
+  int (*get_sm_count)(void* handle, int* multiprocessors) = nullptr;
   int (*get_operation)(void* operation, int attribute, void* value, std::size_t bytes,
                        std::size_t* written) = nullptr;
   int (*get_matrix)(void* matrix, int attribute, void* value, std::size_t bytes,
@@ -56,5 +125,12 @@ struct Library {
 /// Sets `problem`, unless a reason is returned.
 Unread read(const kscout_gemm_call& call, const Library& library, GemmProblem& problem) noexcept;
 Unread read(const kscout_matmul_call& call, const Library& library, GemmProblem& problem) noexcept;
+
+/// Sets `operands` of a call that read() accepted, unless a reason is returned. Leaves the workspace of a
+/// handle of cuBLAS to the caller.
+Passed read_operands(const kscout_gemm_call& call, const Library& library, const GemmProblem& problem,
+                     Operands& operands) noexcept;
+Passed read_operands(const kscout_matmul_call& call, const Library& library, const GemmProblem& problem,
+                     Operands& operands) noexcept;
 
 }  // namespace kscout::preload

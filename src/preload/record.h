@@ -18,6 +18,8 @@
 
 #include <kscout/problem.h>
 
+#include "preload/read_calls.h"
+
 namespace kscout::preload {
 
 /// The first line of the file.
@@ -44,17 +46,8 @@ class Record {
     std::uint64_t calls = 0, written = 0;
     std::int64_t weight_at = -1;  ///< position in the file; -1: not there
   };
-  /// A few multiplications: std::hash of all fields takes longer than the rest of a call.
   struct Hash {
-    std::size_t operator()(const GemmProblem& p) const noexcept {
-      std::uint64_t hash = 0;
-      for (const std::int64_t size : {p.m, p.n, p.k, p.batch, p.lda, p.ldb, p.ldc})
-        hash = (hash + static_cast<std::uint64_t>(size)) * 0x9e3779b97f4a7c15;
-      for (const auto word : {static_cast<int>(p.dtype_a), static_cast<int>(p.dtype_c),
-                              static_cast<int>(p.layout), static_cast<int>(p.accumulate)})
-        hash = hash * 31 + static_cast<std::uint64_t>(word);
-      return hash ^ (hash >> 32);
-    }
+    std::size_t operator()(const GemmProblem& problem) const noexcept { return quick_hash(problem); }
   };
   bool write_rows(int file);
 

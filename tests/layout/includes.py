@@ -10,7 +10,6 @@ import sys
 # Folders in the order of the data flow; those in one line may use each other.
 ORDER = [
     ["core"],
-    ["preload"],
     ["expr", "instruments"],
     ["op"],
     ["provider", "measure"],
@@ -21,7 +20,7 @@ ORDER = [
     ["lightgbm"],
     ["select"],
     ["dispatch", "search", "export", "evaluate"],
-    ["sweep", "capi"],
+    ["sweep", "capi", "preload"],
     ["train", "import", "report"],
     ["tune"],
 ]

@@ -1,8 +1,13 @@
 // A module for backend cuda whose GPUs are this machine's CPU (the second one claims to be an H100). It
 // implements the interface of src/backend/cuda/module.h in plain memory, with a library that names four
 // algorithms. Code above that interface can so be tested without a GPU.
+//
+// HOST_GPU_LOG names a file that gets a line for each prepared algorithm, run and allocation. HOST_GPU_FAIL=
+// prepare|run makes that fail. With HOST_GPU_SKIP, nothing is computed.
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <iterator>
@@ -21,6 +26,23 @@ thread_local std::string reason;
 CallStatus say(CallStatus answer, std::string why) {
   reason = std::move(why);
   return answer;
+}
+
+void log(const std::string& line) {
+  const char* const file = std::getenv("HOST_GPU_LOG");
+  std::FILE* const to = file ? std::fopen(file, "a") : nullptr;
+  if (!to) return;
+  std::fprintf(to, "%s\n", line.c_str());
+  std::fclose(to);
+}
+
+bool has_to_fail(const char* at) {
+  const char* const named = std::getenv("HOST_GPU_FAIL");
+  return named && std::strcmp(named, at) == 0;
+}
+
+std::string text(const Algorithm& a) {
+  return fmt::format("a{}_{}x{}x{}_st{}_s{}", a.id, a.tile_m, a.tile_n, a.tile_k, a.stages, a.split_k);
 }
 
 double now_us() {
@@ -60,7 +82,10 @@ class HostMatmul final : public Matmul {
   Algorithm algorithm() const noexcept override { return algorithm_; }
   void destroy() noexcept override { delete this; }
 
-  CallStatus run(const MatmulCall& call, void*) noexcept override {
+  CallStatus run(const MatmulCall& call, void* stream) noexcept override {
+    log(fmt::format("run {} workspace {} stream {}", text(algorithm_), call.workspace, stream));
+    if (has_to_fail("run")) return say(CallStatus::failed, "it has to");
+    if (std::getenv("HOST_GPU_SKIP")) return CallStatus::done;
     const bool row_a = row_major_a(s_.layout), row_b = row_major_b(s_.layout);
     const MatrixView a = view(s_.dtype_a, s_.m, s_.k, s_.lda, s_.stride_a, row_a),
                      b = view(s_.dtype_b, s_.k, s_.n, s_.ldb, s_.stride_b, row_b),
@@ -114,6 +139,7 @@ class HostModule final : public Module {
 
   CallStatus allocate(std::uint64_t bytes, void** memory) noexcept override {
     *memory = host_memory().allocate(bytes);
+    log(fmt::format("allocate {} at {}", bytes, *memory));
     return CallStatus::done;
   }
   void release(void* memory) noexcept override { host_memory().release(memory); }
@@ -180,6 +206,8 @@ class HostModule final : public Module {
                     Matmul** matmul) noexcept override {
     if (algorithm.suggestion > kSuggestions) return say(CallStatus::unsupported, "fewer are suggested");
     const Algorithm& chosen = algorithm.suggestion > 0 ? kSuggested[algorithm.suggestion - 1] : algorithm;
+    log("prepare " + text(chosen));
+    if (has_to_fail("prepare")) return say(CallStatus::failed, "it has to");
     if (chosen.tile_m > 128) return say(CallStatus::unsupported, "the tile is too large");
     *matmul = new HostMatmul(shape, chosen);
     return CallStatus::done;

@@ -68,7 +68,7 @@ static int all(void) {
 }
 
 static int matmul(void) {
-  struct stand_in_operation operation = {F32, R32F, 0, T, N, 36};
+  struct stand_in_operation operation = {.compute = F32, .transa = T, .epilogue = 36};
   struct stand_in_matrix first = {R16BF, 0, 64, 32, 64, 1, 0}, second = {R16BF, 0, 64, 16, 64, 1, 0};
   struct stand_in_matrix result = {R16BF, 0, 32, 16, 40, 1, 0};
   int found = 0, failed = 0;

@@ -292,7 +292,8 @@ class ExecTest(unittest.TestCase):
             self.assertEqual((done.returncode, done.stdout), (2, ""))
             return done.stderr
 
-        self.assertIn("--record", options())
+        self.assertIn("--record", options("--no-serve"))
+        self.assertIn("--min-gain -1", options("--min-gain", "-1"))
         self.assertIn("name a file", options("--record", "-"))
         self.assertIn("regular file", options("--record", "/dev/null"))
         self.assertIn("is a folder", options("--record", "."))

@@ -5,12 +5,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* The stream that is being captured. */
+#define STAND_IN_CAPTURED ((void*)0x50)
+
 struct stand_in_handle {
   int pointer_mode, math_mode;
+  void* stream;
+  int multiprocessors;
 };
 struct stand_in_operation {
   int32_t compute, scale_type, pointer_mode, transa, transb;
   uint32_t epilogue;
+  const void *bias, *scale_a;
+  int32_t multiprocessors;
 };
 struct stand_in_matrix {
   uint32_t type;
@@ -43,6 +50,8 @@ int cublasSgemmStridedBatched(void* handle, int transa, int transb, int m, int n
                               long long stride_b, const float* beta, float* c, int ldc, long long stride_c,
                               int batch);
 int cublasSetWorkspace_v2(void* handle, void* workspace, size_t bytes);
+int cublasSetStream_v2(void* handle, void* stream);
+int cublasDestroy_v2(void* handle);
 int cublasLtMatmul(void* handle, void* operation, const void* alpha, const void* a, void* layout_a,
                    const void* b, void* layout_b, const void* beta, const void* c, void* layout_c, void* d,
                    void* layout_d, const void* algorithm, void* workspace, size_t workspace_bytes,

@@ -10,6 +10,23 @@ int cublasGetMathMode(const struct stand_in_handle* handle, int* mode) {
   return 0;
 }
 
+int cublasGetStream_v2(const struct stand_in_handle* handle, void** stream) {
+  *stream = handle->stream;
+  return 0;
+}
+int cublasSetStream_v2(void* handle, void* stream) {
+  ((struct stand_in_handle*)handle)->stream = stream;
+  return 0;
+}
+int cublasGetSmCountTarget(const struct stand_in_handle* handle, int* multiprocessors) {
+  *multiprocessors = handle->multiprocessors;
+  return 0;
+}
+int cublasDestroy_v2(void* handle) {
+  (void)handle;
+  return 0;
+}
+
 static void compute(int transa, int transb, int64_t m, int64_t n, int64_t k, float alpha, const float* a,
                     int64_t lda, const float* b, int64_t ldb, float beta, float* c, int64_t ldc) {
   for (int64_t j = 0; j < n; ++j) {

@@ -1,5 +1,6 @@
 /* A cuBLASLt that is none: descriptors are structs, and only calls are counted. */
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "stand_in_blas.h"
@@ -32,6 +33,12 @@ int cublasLtMatmulDescGetAttribute(const struct stand_in_operation* of, int attr
       return FIELD(transb);
     case 7:
       return FIELD(epilogue);
+    case 8:
+      return FIELD(bias);
+    case 15:
+      return FIELD(multiprocessors);
+    case 17:
+      return FIELD(scale_a);
     default:
       return 7;
   }
@@ -57,6 +64,12 @@ int cublasLtMatrixLayoutGetAttribute(const struct stand_in_matrix* of, int attri
     default:
       return 7;
   }
+}
+
+/* STAND_IN_CUBLASLT: the release. */
+size_t cublasLtGetVersion(void) {
+  const char* const release = getenv("STAND_IN_CUBLASLT");
+  return release ? strtoul(release, NULL, 10) : 130100;
 }
 
 /* Without descriptors the call comes from the stand-in for cuBLAS. */

@@ -160,8 +160,6 @@ class CudaModule final : public Module {
     if (got == CallStatus::done)
       got = check_cuda(cudaStreamCreateWithFlags(&captured_, cudaStreamNonBlocking), "a stream");
     flush_bytes_ = 2 * static_cast<std::uint64_t>(std::max(l2, 1 << 20));
-    if (got == CallStatus::done) got = check_cuda(cudaMalloc(&flush_, flush_bytes_), "memory for flushes");
-    if (got == CallStatus::done) got = check_cuda(cudaMemset(flush_, 1, flush_bytes_), "memory for flushes");
     open_ = got == CallStatus::done;
     return got;
   }
@@ -229,6 +227,13 @@ class CudaModule final : public Module {
   }
 
   CallStatus evict() noexcept override {
+    // Programs that only compute take no memory for it.
+    if (!flush_) {
+      CallStatus got = check_cuda(cudaMalloc(&flush_, flush_bytes_), "memory for flushes");
+      if (got == CallStatus::done)
+        got = check_cuda(cudaMemset(flush_, 1, flush_bytes_), "memory for flushes");
+      if (got != CallStatus::done) return got;
+    }
     if (const CallStatus got = outputs_.reserve(sizeof(std::uint32_t)); got != CallStatus::done) return got;
     launch_read(flush_, flush_bytes_, outputs_.as<std::uint32_t>());
     return launched(true);

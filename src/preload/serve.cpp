@@ -1,0 +1,320 @@
+#include "preload/serve.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <limits>
+#include <string_view>
+#include <utility>
+
+#include <kscout/dispatcher.h>
+#include <kscout/error.h>
+#include <kscout/family.h>
+#include <kscout/selector.h>
+
+#include "backend/cuda/cuda_backend.h"
+#include "dispatch/solver.h"
+#include "provider/cublaslt/cublaslt.h"
+#include "provider/hopper/hopper.h"
+#include "provider/nvidia/nvidia.h"
+
+namespace kscout::preload {
+
+namespace {
+
+constexpr Limits kLimits = {.deterministic = true};
+constexpr std::uintptr_t kLineAlignment = 16, kWorkspaceAlignment = 256;
+/// Larger workspaces are reserved for captures only by calls on a stream other than the default one, on which
+/// programs warm up before they capture.
+constexpr std::size_t kSmallReserve = std::size_t{64} << 20;
+constexpr std::size_t kMaxDecisions = 16384;
+/// A GPU takes no longer for these than a call costs the CPU.
+constexpr double kSmallFlop = 2e6;
+
+bool is_aligned(const void* address, std::uintptr_t alignment) noexcept {
+  return reinterpret_cast<std::uintptr_t>(address) % alignment == 0;
+}
+
+double number_setting(const char* name, double otherwise, std::string& wrong) {
+  const char* const value = std::getenv(name);
+  if (!value || !*value) return otherwise;
+  double number = 0;
+  const char* const end = value + std::strlen(value);
+  const auto [stop, error] = std::from_chars(value, end, number);
+  if (error == std::errc() && stop == end && number >= 0 && std::isfinite(number)) return number;
+  wrong = std::string(name) + "=" + value + " is no number of at least 0";
+  return otherwise;
+}
+
+/// Whether a config stands for the first suggestion of the library.
+bool is_first_suggestion(const KernelConfig& config) {
+  const KernelConfig member = nvidia_member_config(config);
+  return member.space == &cublaslt_gemm_space && CublasLtConfig::from(member).suggestion == 1;
+}
+
+}  // namespace
+
+ServeSettings ServeSettings::from_environment(std::string& wrong) {
+  ServeSettings settings;
+  settings.min_gain = number_setting("KSCOUT_PRELOAD_MIN_GAIN", 100 * settings.min_gain, wrong) / 100;
+  settings.min_saved_us = number_setting("KSCOUT_PRELOAD_MIN_SAVED_US", settings.min_saved_us, wrong);
+  return settings;
+}
+
+/// What is done about a problem. Complete before other threads see it.
+struct Server::Decision {
+  Passed why = Passed::none;
+  std::unique_ptr<Launch> launch;
+  std::size_t workspace_bytes = 0;
+  double saved_us = 0;
+  bool replaces_wrong = false;
+  bool aligned_a = false, aligned_b = false, aligned_c = false;  ///< addresses have to be aligned
+  std::mutex running;                                            ///< one launch runs in one thread at a time
+  std::atomic<bool> failed = false;
+};
+
+/// Chooses for one element type.
+struct Server::Chooser {
+  Selector selector;
+  Solver solver;
+
+  /// Microseconds that the model expects of the library's first suggestion; 0: unknown.
+  double own_us(const GemmProblem& problem, Backend& gpu) const {
+    for (const Choice& one : selector.rank(problem, std::numeric_limits<std::size_t>::max())) {
+      if (!is_first_suggestion(one.config) || std::isnan(one.time_us)) continue;
+      return std::max(one.time_us, gpu.min_us(problem, one.config));
+    }
+    return gpu.min_us(problem, CublasLtConfig{.suggestion = 1}.kernel_config());
+  }
+};
+
+Server::Server(kscout_find find, const ServeSettings& settings, std::string off)
+    : settings_(settings), find_(find) {
+  if (off.empty()) off = cuda_missing();
+  driver_ = Driver::found_by(find);
+  if (off.empty() && !driver_.is_complete()) off = "the GPU's driver lacks functions; CUDA 12 has them";
+  if (!off.empty()) turn_off(off);
+}
+
+Server::~Server() = default;
+
+void Server::turn_off(const std::string& why) noexcept {
+  std::call_once(turned_off_, [&] {
+    why.copy(off_reason_.data(), off_reason_.size() - 1);
+    off_.store(true, std::memory_order_release);
+  });
+}
+
+void Server::in_child() noexcept {
+  // Threads of the parent may have held any lock.
+  if (!off_) std::strcpy(off_reason_.data(), "a forked process has no GPU");
+  off_ = true;
+  served_ = saved_ns_ = wrong_suggestions_ = 0;
+  for (auto& count : passed_) count = 0;
+}
+
+const char* Server::off_reason() const noexcept {
+  return off_.load(std::memory_order_acquire) ? off_reason_.data() : "";
+}
+
+ServeCounts Server::counts() const noexcept {
+  ServeCounts counts{.served = served_,
+                     .wrong_suggestions = wrong_suggestions_,
+                     .saved_us = static_cast<double>(saved_ns_.load()) / 1e3};
+  std::ranges::transform(passed_, counts.passed.begin(), [](const auto& count) { return count.load(); });
+  return counts;
+}
+
+Server::Known Server::recall(const GemmProblem& problem) noexcept {
+  if (off_.load(std::memory_order_acquire)) return {Passed::off};
+  if (flop_count(problem) < kSmallFlop) return {Passed::small};
+  Decision* const decision = look_up(problem);
+  return {decision ? decision->why : Passed::none, decision};
+}
+
+Passed Server::serve(const GemmProblem& problem, const Known& known, const Operands& operands) noexcept {
+  Passed why = Passed::failed;
+  try {
+    why = try_serve(problem, known.decision, operands);
+  } catch (...) {  // the library computes it
+  }
+  pass(why);
+  return why;
+}
+
+Passed Server::try_serve(const GemmProblem& problem, Decision* one, const Operands& operands) {
+  void* context = nullptr;
+  if (driver_.current(&context) != 0 || !context) return Passed::gpu;
+  void* first = nullptr;
+  if (!context_.compare_exchange_strong(first, context) && first != context) return Passed::gpu;
+  if (!one) {
+    if (driver_.captures(operands.stream)) return Passed::capture;
+    if (!(one = decide(problem))) return off_ ? Passed::off : Passed::failed;
+    if (one->why != Passed::none) return one->why;
+  } else if (one->failed.load(kRelaxed)) {
+    return Passed::failed;
+  }
+  if ((one->aligned_a && !is_aligned(operands.a, kLineAlignment)) ||
+      (one->aligned_b && !is_aligned(operands.b, kLineAlignment)) ||
+      (one->aligned_c && !is_aligned(operands.c, kLineAlignment)) ||
+      !is_aligned(operands.bias, kLineAlignment))
+    return Passed::address;
+  void* workspace = nullptr;
+  if (one->workspace_bytes > 0) {
+    if (operands.workspace && operands.workspace_bytes >= one->workspace_bytes &&
+        is_aligned(operands.workspace, kWorkspaceAlignment)) {
+      workspace = operands.workspace;
+    } else {
+      const bool capturing = driver_.captures(operands.stream);
+      const CaptureAside aside(driver_);
+      workspace = workspaces_->take(operands.stream, one->workspace_bytes, capturing);
+      if (!workspace) return capturing ? Passed::capture : Passed::workspace;
+      if (!capturing && (one->workspace_bytes <= kSmallReserve || operands.stream))
+        workspaces_->reserve(one->workspace_bytes);
+    }
+  }
+  try {
+    const std::scoped_lock lock(one->running);
+    one->launch->run(GemmBuffers{.a = operands.a,
+                                 .b = operands.b,
+                                 .c = operands.c,
+                                 .alpha = operands.alpha,
+                                 .beta = operands.beta,
+                                 .bias = operands.bias,
+                                 .space = gpu_->space()},
+                     workspace, {operands.stream});
+  } catch (...) {
+    one->failed = true;
+    throw;
+  }
+  served_.fetch_add(1, kRelaxed);
+  saved_ns_.fetch_add(static_cast<std::uint64_t>(1e3 * one->saved_us), kRelaxed);
+  if (one->replaces_wrong) wrong_suggestions_.fetch_add(1, kRelaxed);
+  return Passed::none;
+}
+
+Server::Decision* Server::look_up(const GemmProblem& problem) {
+  const std::shared_lock lock(looking_);
+  const auto found = decisions_.find(problem);
+  return found == decisions_.end() ? nullptr : found->second.get();
+}
+
+Server::Decision* Server::decide(const GemmProblem& problem) {
+  const std::scoped_lock lock(deciding_);
+  if (Decision* const found = look_up(problem)) return found;
+  if (decisions_.size() >= kMaxDecisions) return nullptr;
+  const CaptureAside aside(driver_);
+  if (!open_) open();
+  if (off_) return nullptr;
+  auto decision = std::make_unique<Decision>();
+  try {
+    choose(problem, *decision);
+  } catch (const Error& error) {
+    decision->why = error.code() == Errc::unsupported ? Passed::kernel : Passed::failed;
+  } catch (const std::exception&) {
+    decision->why = Passed::failed;
+  }
+  const std::scoped_lock changing(looking_);
+  return decisions_.emplace(problem, std::move(decision)).first->second.get();
+}
+
+void Server::open() {
+  open_ = true;
+  int device = 0;
+  void* primary = nullptr;
+  if (driver_.device(&device) != 0 || driver_.retain(&primary, device) != 0 || primary != context_) {
+    turn_off("the program's context is not the primary one of its GPU");
+    return;
+  }
+  try {
+    use_cuda_device(device);
+    gpu_ = &backend("cuda");
+    gpu_->device();  // throws where the module does not work
+    if (const std::string why = other_library(); !why.empty()) return turn_off(why);
+    workspaces_ = std::make_unique<StreamWorkspaces>(driver_, gpu_->memory());
+  } catch (const std::exception& error) {
+    turn_off(error.what());
+  }
+}
+
+std::string Server::other_library() const {
+  const auto get_version = reinterpret_cast<std::size_t (*)()>(find_("libcublasLt", "cublasLtGetVersion"));
+  const std::string theirs = get_version ? std::to_string(get_version()) : "unknown";
+  const std::string ours = gpu_->versions()["cublaslt_version"];
+  if (ours == theirs) return {};
+  return "the program has loaded cuBLASLt " + theirs + ", backend cuda uses " + ours +
+         "; build it for the same major version, or set KSCOUT_CUBLASLT to the program's library";
+}
+
+Server::Chooser* Server::chooser(const GemmProblem& problem) {
+  const auto [found, is_new] = choosers_.try_emplace(problem.dtype_a);
+  if (!is_new) return found->second.get();
+  const auto model = find_model(Op::gemm, problem.dtype_a, gpu_->device(), DevicePolicy::same_arch);
+  if (!model) return nullptr;
+  Selector selector =
+      Selector::load(*model, {.provider = std::string(gpu_->provider_for(Op::gemm)),
+                              .device = gpu_->device(),
+                              .backend = std::string(gpu_->name()),
+                              .absence = [gpu = gpu_](const Signature& of, const KernelConfig& config) {
+                                return gpu->absence(of, config);
+                              }});
+  Registry registry;
+  registry.add(*gpu_);
+  Solver solver(selector, std::move(registry), {.limits = kLimits});
+  found->second.reset(new Chooser{std::move(selector), std::move(solver)});
+  return found->second.get();
+}
+
+void Server::choose(const GemmProblem& problem, Decision& decision) {
+  Chooser* const by = chooser(problem);
+  if (!by) {
+    decision.why = Passed::model;
+    return;
+  }
+  Solution solution = by->solver.solve(problem, gpu_->space(), kLimits);
+  decision.launch = by->solver.make_ready(problem, solution, kLimits);
+  const ChoiceSource source = solution.choice.decided_by;
+  const bool forced = source == ChoiceSource::forced;
+  if (!forced && source != ChoiceSource::model && source != ChoiceSource::db) {
+    decision.why = Passed::model;
+    return;
+  }
+  // The library also suggests algorithms that are known to give wrong results.
+  const auto suggested = gpu_->suggestions(problem, 1);
+  if (!suggested.empty()) {
+    const Verdict verdict = rule_verdict(problem, suggested.front(), gpu_->device());
+    decision.replaces_wrong = verdict.status == VerdictStatus::refused && !verdict.since.empty();
+  }
+  const ExecutionForm& form = solution.form;
+  const bool own =
+      !form.padded() &&
+      (is_first_suggestion(solution.choice.config) ||
+       (!suggested.empty() && nvidia_member_config(solution.choice.config) == suggested.front()));
+  const double ours_us =
+      std::max(solution.choice.time_us, gpu_->min_us(form.problem, solution.choice.config)) +
+      solution.copies_us;
+  const double saved_us = by->own_us(problem, *gpu_) - ours_us;
+  decision.saved_us = std::isnan(saved_us) ? 0 : std::max(saved_us, 0.0);
+  const bool gains = saved_us >= settings_.min_gain * ours_us && saved_us >= settings_.min_saved_us;
+  if (own || !(gains || forced || decision.replaces_wrong)) {
+    decision.why = Passed::gain;
+    return;
+  }
+  decision.workspace_bytes = decision.launch->workspace_bytes();
+  const bool any_address = solution.choice.config.space->provider == hopper_provider().name();
+  decision.aligned_a = !any_address && !form.copies_a;
+  decision.aligned_b = !any_address && !form.copies_b;
+  decision.aligned_c = !any_address && !form.copies_c;
+  if (decision.replaces_wrong && !std::exchange(reported_wrong_, true)) {
+    std::fprintf(stderr,
+                 "kscout exec: %s: cuBLASLt suggests an algorithm that is known to give wrong results; "
+                 "another one computes it (--report counts such calls)\n",
+                 print(problem).c_str());
+  }
+}
+
+}  // namespace kscout::preload

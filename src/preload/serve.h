@@ -1,0 +1,119 @@
+#pragma once
+/// \file
+/// Computes a program's products with the configs that KernelScout's models choose.
+///
+///     Server server(find, settings, /*off=*/"");
+///     const Server::Known known = server.recall(problem);
+///     if (known.why != Passed::none || server.serve(problem, known, operands) != Passed::none)
+///       call_the_original();
+///
+/// The first product opens backend `cuda` on the GPU that is current then. Each problem is decided once; a
+/// later call looks the decision up, and enqueues its kernels on the caller's stream. Work runs in the
+/// caller's workspace where that is large enough, else in memory of the stream's own. All choices give equal
+/// bits in every run. Thread-safe.
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <shared_mutex>
+#include <string>
+#include <unordered_map>
+
+#include <kscout/backend.h>
+#include <kscout/problem.h>
+
+#include "preload/calls.h"
+#include "preload/read_calls.h"
+#include "preload/workspaces.h"
+
+namespace kscout::preload {
+
+struct ServeSettings {
+  /// By how much the model must expect the library's own suggestion to take longer than our choice.
+  double min_gain = 0.02;
+  /// And by how many microseconds: a call costs the CPU about this much.
+  double min_saved_us = 1;
+
+  /// Reads KSCOUT_PRELOAD_MIN_GAIN (percent) and KSCOUT_PRELOAD_MIN_SAVED_US; `wrong` receives a text for a
+  /// setting that is no number of at least 0.
+  static ServeSettings from_environment(std::string& wrong);
+};
+
+/// What a server did; for reports.
+struct ServeCounts {
+  std::uint64_t served = 0, wrong_suggestions = 0;
+  double saved_us = 0;  ///< by the model
+  std::array<std::uint64_t, kPassedWords.size()> passed{};
+};
+
+class Server {
+ public:
+  /// `off`: a reason to serve nothing; empty: none.
+  Server(kscout_find find, const ServeSettings& settings, std::string off);
+  ~Server();
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+
+  struct Decision;
+  /// What is known of a problem before its operands are read.
+  struct Known {
+    Passed why = Passed::none;     ///< not none: no call of the problem is served
+    Decision* decision = nullptr;  ///< null: the problem is new
+  };
+  Known recall(const GemmProblem& problem) noexcept;
+
+  /// Enqueues the product; or returns why the library has to compute it. C is unchanged then. `known` is
+  /// recall() of the problem, with no reason.
+  Passed serve(const GemmProblem& problem, const Known& known, const Operands& operands) noexcept;
+  /// Counts a product that is passed on without serve().
+  void pass(Passed why) noexcept { passed_[static_cast<std::size_t>(why)].fetch_add(1, kRelaxed); }
+
+  /// A child process has no GPU context: it serves nothing.
+  void in_child() noexcept;
+
+  ServeCounts counts() const noexcept;
+  /// Why nothing is served; empty while anything may be.
+  const char* off_reason() const noexcept;
+
+ private:
+  static constexpr auto kRelaxed = std::memory_order_relaxed;
+  struct Chooser;
+  struct Hash {
+    std::size_t operator()(const GemmProblem& problem) const noexcept { return quick_hash(problem); }
+  };
+
+  Passed try_serve(const GemmProblem& problem, Decision* one, const Operands& operands);
+  Decision* look_up(const GemmProblem& problem);
+  Decision* decide(const GemmProblem& problem);
+  void choose(const GemmProblem& problem, Decision& decision);
+  Chooser* chooser(const GemmProblem& problem);
+  void open();
+  /// Why the library's algorithms that KernelScout names are not those of the program's library.
+  std::string other_library() const;
+  void turn_off(const std::string& why) noexcept;
+
+  const ServeSettings settings_;
+  kscout_find find_;
+  Driver driver_;
+  std::atomic<bool> off_ = false;
+  std::array<char, 512> off_reason_{};
+  std::once_flag turned_off_;
+
+  std::mutex deciding_;  ///< guards the members down to the next one
+  bool open_ = false;
+  Backend* gpu_ = nullptr;
+  std::unordered_map<DType, std::unique_ptr<Chooser>> choosers_;
+  bool reported_wrong_ = false;
+
+  std::atomic<void*> context_ = nullptr;  ///< of the first product
+  std::shared_mutex looking_;
+  std::unordered_map<GemmProblem, std::unique_ptr<Decision>, Hash> decisions_;
+  std::unique_ptr<StreamWorkspaces> workspaces_;
+
+  std::atomic<std::uint64_t> served_ = 0, saved_ns_ = 0, wrong_suggestions_ = 0;
+  std::array<std::atomic<std::uint64_t>, kPassedWords.size()> passed_{};
+};
+
+}  // namespace kscout::preload

@@ -1,0 +1,79 @@
+#include "preload/workspaces.h"
+
+#include <algorithm>
+#include <type_traits>
+
+#include <kscout/error.h>
+
+namespace kscout::preload {
+
+Driver Driver::found_by(kscout_find find) noexcept {
+  Driver driver;
+  const auto set = [&](auto& function, const char* name) {
+    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(find("libcuda", name));
+  };
+  set(driver.device, "cuCtxGetDevice");
+  set(driver.retain, "cuDevicePrimaryCtxRetain");
+  set(driver.current, "cuCtxGetCurrent");
+  set(driver.is_capturing, "cuStreamIsCapturing");
+  set(driver.capture_info, "cuStreamGetCaptureInfo_v2");
+  set(driver.stream_id, "cuStreamGetId");
+  set(driver.memory, "cuMemGetInfo_v2");
+  set(driver.exchange_capture_mode, "cuThreadExchangeStreamCaptureMode");
+  return driver;
+}
+
+bool Driver::is_complete() const noexcept {
+  return device && retain && current && is_capturing && capture_info && stream_id && memory &&
+         exchange_capture_mode;
+}
+
+bool StreamWorkspaces::place_of(void* stream, bool capturing, Place& place) const noexcept {
+  unsigned long long number = 0;
+  if (driver_.stream_id(stream, &number) != 0) return false;
+  place = {0, number};
+  if (!capturing) return true;
+  int status = 0;
+  return driver_.capture_info(stream, &status, &place.first, nullptr, nullptr, nullptr) == 0 &&
+         place.first != 0;
+}
+
+StreamWorkspaces::Piece StreamWorkspaces::allocate(std::size_t bytes) noexcept {
+  constexpr std::size_t kShareThatStaysFree = 10;
+  std::size_t free = 0, total = 0;
+  if (driver_.memory(&free, &total) != 0 || free < bytes || free - bytes < total / kShareThatStaysFree)
+    return {};
+  try {
+    return {memory_.allocate(bytes), bytes};
+  } catch (const Error&) {
+    return {};
+  }
+}
+
+void* StreamWorkspaces::take(void* stream, std::size_t bytes, bool capturing) {
+  Place place;
+  if (!place_of(stream, capturing, place)) return nullptr;
+  const std::scoped_lock lock(mutex_);
+  Piece& piece = pieces_[place];
+  if (piece.bytes >= bytes) return piece.memory;
+  if (capturing) {
+    // What the capture holds already stays its own.
+    if (piece.memory || spare_.bytes < bytes) return nullptr;
+    std::swap(piece, spare_);
+    return piece.memory;
+  }
+  if (piece.memory) memory_.release(piece.memory);  // waits for the work that uses it
+  piece = {};
+  piece = allocate(bytes);
+  return piece.memory;
+}
+
+void StreamWorkspaces::reserve(std::size_t bytes) {
+  const std::scoped_lock lock(mutex_);
+  if (spare_.bytes >= bytes) return;
+  if (spare_.memory) memory_.release(spare_.memory);
+  spare_ = {};
+  spare_ = allocate(bytes);
+}
+
+}  // namespace kscout::preload

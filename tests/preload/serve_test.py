@@ -1,0 +1,184 @@
+#!/usr/bin/env python3
+"""Serving by kscout exec, on a program that calls stand-ins for cuBLAS, cuBLASLt and the driver; the module of backend cuda is one
+whose GPU is the CPU (tests/libraries/host_gpu.cpp), the model that of the H200.
+
+    serve_test.py FOLDER_OF_PROGRAMS FOLDER_OF_TEST_PROGRAMS MODULE MODELS [TEST...]
+"""
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+PROGRAMS, TESTS, MODULE, MODELS = (os.path.abspath(path) for path in sys.argv[1:5])
+KSCOUT, SERVED = os.path.join(PROGRAMS, "kscout"), os.path.join(TESTS, "preload_served")
+PROBLEM = "gemm:96x120x4096:bf16:rcr"
+
+
+class ServeTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="kscout_serve_")
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.log, self.report = (os.path.join(self.folder, name) for name in ("log.txt", "report.txt"))
+        self.env = {name: value for name, value in os.environ.items() if not name.startswith(("KSCOUT_", "LD_PRELOAD"))}
+        self.env.update(HOME=self.folder, XDG_DATA_HOME=self.folder, LC_ALL="C", KSCOUT_MODEL_PATH=MODELS,
+                        KSCOUT_CUDA_MODULE=MODULE, HOST_GPU_LOG=self.log)
+
+    def exec(self, *words, options=(), **env):
+        """What the program prints of each word, in their order. Results are computed and checked with HOST_GPU_SKIP="" only."""
+        env = {"HOST_GPU_SKIP": "1", **env}
+        if not env["HOST_GPU_SKIP"]:
+            del env["HOST_GPU_SKIP"]
+        for file in (self.log, self.report):
+            if os.path.exists(file):
+                os.remove(file)
+        done = subprocess.run([KSCOUT, "exec", "--report", self.report, *options, "--", SERVED, *words], cwd=self.folder,
+                              env={**self.env, **env}, text=True, capture_output=True, timeout=120, check=False)
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+        first, *lines = done.stdout.splitlines()
+        self.workspace = first.split()[1]
+        return [line.split()[-1] for line in lines]
+
+    def text(self, file):
+        if not os.path.exists(file):
+            return ""
+        with open(file, encoding="utf-8") as content:
+            return content.read()
+
+    def runs(self):
+        return re.findall(r"run (\S+) workspace (\S+) stream (\S+)", self.text(self.log))
+
+    def passed_on(self, words, why, **env):
+        """All products after the first are passed on for this reason."""
+        answers = self.exec("gemm", *words, **env)
+        self.assertEqual(answers[1:], ["passed"], words)
+        self.assertRegex(self.text(self.report), rf"\n +1 passed on: {why}")
+        return answers[0]
+
+    # ---- served
+
+    def test_a_known_problem_runs_on_the_models_pick(self):
+        self.assertEqual(self.exec("gemm", "gemm", "twice", HOST_GPU_SKIP=""), ["served"] * 3)
+        done = subprocess.run([KSCOUT, "predict", "--device", "h200", PROBLEM, "--top", "1"], env=self.env, text=True,
+                              capture_output=True, check=True)
+        best = re.search(r"__(a66_\w+)_acc_", done.stdout).group(1)
+        self.assertEqual([run[0] for run in self.runs()], [best] * 3)
+        self.assertEqual(self.text(self.log).count("prepare"), 1, "it is decided once")
+        report = self.text(self.report)
+        self.assertRegex(report, r"\n  3 served; expected saving 0\.0[1-9]\d* ms of GPU time\n")
+        self.assertNotIn("passed on", report)
+        self.assertNotIn("serving is off", report)
+
+    def test_a_product_of_cublaslt_runs_in_its_own_workspace_and_stream(self):
+        self.assertEqual(self.exec("matmul", HOST_GPU_SKIP=""), ["served"])
+        (_, workspace, stream), = self.runs()
+        self.assertEqual((workspace, stream), (self.workspace, "0x30"))
+
+    def test_the_workspace_of_a_handle_is_used_until_it_changes(self):
+        self.assertEqual(self.exec("own_workspace", "gemm", "tiny_workspace", "gemm", "own_workspace", "stream", "gemm",
+                                   "own_workspace", "destroy", "gemm"), ["served"] * 4)
+        places = [run[1] for run in self.runs()]
+        self.assertEqual([place == self.workspace for place in places], [True, False, False, False])
+        self.assertEqual([run[2] for run in self.runs()], ["0x0", "0x0", "0x40", "0x40"])
+
+    def test_each_stream_has_a_workspace(self):
+        self.assertEqual(self.exec("gemm", "stream", "gemm", "gemm", "matmul_small_workspace"), ["served"] * 4)
+        first, second, third, other = (run[1] for run in self.runs())
+        self.assertEqual(second, third)
+        self.assertEqual(len({first, second, other, self.workspace}), 4)
+
+    def test_threads_share_a_decision(self):
+        self.assertEqual(self.exec("threads"), ["served"])
+        self.assertEqual(len(self.runs()), 1000)
+        self.assertEqual(self.text(self.log).count("prepare"), 1)
+        self.assertRegex(self.text(self.report), r"\n  1000 served; ")
+
+    # ---- captures
+
+    def test_a_capture_uses_what_was_decided_and_reserved_before(self):
+        self.assertEqual(self.exec("gemm", "captured_stream", "gemm", "gemm", HOST_GPU_SKIP=""), ["served"] * 3)
+        outside, inside, again = (run[1] for run in self.runs())
+        self.assertNotEqual(outside, inside, "a graph shares its workspace with nothing else")
+        self.assertEqual(inside, again)
+        after_first_run = self.text(self.log).split("run", 1)[1]
+        self.assertNotIn("allocate", after_first_run, "nothing is allocated in a capture")
+
+    def test_nothing_is_decided_in_a_capture(self):
+        self.assertEqual(self.exec("captured_stream", "gemm", "stream", "gemm"), ["passed", "served"])
+        self.assertRegex(self.text(self.report), "1 passed on: .*capture of a graph")
+
+    # ---- passed on
+
+    def test_calls_that_ask_for_something_else_are_passed_on(self):
+        for word, why in {"pedantic": "a compute type or math mode", "unaligned": "an address", "gaps": "items of a batch",
+                          "share": "a limit on the number of multiprocessors", "scaled": "scale or amax pointers",
+                          "matmul_addend": "C and D are two matrices", "small": "small products",
+                          "biased": "no model knows the problem", "fp32": "no model knows the problem",
+                          "fp16_sums": "alpha and beta of another type"}.items():
+            with self.subTest(word):
+                self.assertEqual(self.passed_on([word], why), "served")
+
+    def test_calls_that_cannot_be_read_are_passed_on(self):
+        for word in ("device_alpha", "aux"):
+            self.assertEqual(self.exec("gemm", word), ["served", "passed"])
+            self.assertRegex(self.text(self.report), "1 not read: ")
+
+    def test_a_small_gain_is_passed_on(self):
+        self.assertEqual(self.exec("gemm", options=["--min-gain", "500"]), ["passed"])
+        self.assertRegex(self.text(self.report), "1 passed on: the model expects too little")
+        self.assertEqual(self.exec("gemm", KSCOUT_PRELOAD_MIN_SAVED_US="100"), ["passed"])
+        self.assertEqual(self.exec("gemm", options=["--min-gain", "50"]), ["served"])
+
+    def test_without_memory_for_a_workspace_the_library_computes(self):
+        self.assertEqual(self.exec("gemm", "own_workspace", "gemm", STAND_IN_FREE_MIB="99"), ["passed", "served"])
+        self.assertRegex(self.text(self.report), "1 passed on: no memory is left")
+
+    def test_other_contexts_and_children_are_passed_on(self):
+        self.assertEqual(self.exec("gemm", STAND_IN_OTHER_CONTEXT="1"), ["passed"])
+        self.assertRegex(self.text(self.report), "serving is off: .* not the primary one")
+        self.assertEqual(self.exec("gemm", "fork", "gemm"), ["served", "passed", "served"])
+        self.assertRegex(self.text(self.report), "serving is off: a forked process has no GPU")
+
+    # ---- failures
+
+    def test_failures_of_ours_are_calls_of_the_original(self):
+        self.assertEqual(self.exec("gemm", "gemm", HOST_GPU_FAIL="run"), ["passed"] * 2)
+        self.assertEqual(len(self.runs()), 1, "it is tried once")
+        self.assertRegex(self.text(self.report), "2 passed on: our code failed")
+        self.assertEqual(self.exec("gemm", "gemm", HOST_GPU_FAIL="prepare"), ["passed"] * 2)
+        self.assertEqual(self.text(self.log).count("prepare"), 1)
+        self.assertEqual(self.exec("threads", HOST_GPU_FAIL="run"), ["passed"])
+
+    def test_without_a_gpu_or_a_model_the_library_computes(self):
+        self.assertEqual(self.exec("gemm", KSCOUT_CUDA_MODULE=os.path.join(self.folder, "none.so")), ["passed"])
+        self.assertRegex(self.text(self.report), "serving is off: .*none.so does not exist")
+        broken = os.path.join(self.folder, "broken.so")
+        with open(broken, "w", encoding="utf-8") as file:
+            file.write("no library")
+        self.assertEqual(self.exec("gemm", KSCOUT_CUDA_MODULE=broken), ["passed"])
+        self.assertRegex(self.text(self.report), "serving is off: .*broken.so")
+
+    def test_another_release_of_the_library_serves_nothing(self):
+        self.assertEqual(self.exec("gemm", STAND_IN_CUBLASLT="120900"), ["passed"])
+        self.assertRegex(self.text(self.report), "serving is off: .*cuBLASLt 120900, backend cuda uses 130100")
+
+    def test_wrong_settings_are_reported_once(self):
+        env = {**self.env, "LD_PRELOAD": os.path.join(PROGRAMS, "libkscout_preload.so"), "KSCOUT_PRELOAD_SERVE": "1",
+               "KSCOUT_PRELOAD_MIN_GAIN": "much"}
+        done = subprocess.run([SERVED, "gemm", "gemm"], env=env, text=True, capture_output=True, timeout=120, check=False)
+        self.assertEqual(done.stdout.splitlines()[1:], ["gemm passed"] * 2)
+        self.assertEqual(done.stderr.count("KSCOUT_PRELOAD_MIN_GAIN=much is no number"), 1)
+        env.pop("KSCOUT_PRELOAD_MIN_GAIN")
+        done = subprocess.run([SERVED, "gemm"], env=env, text=True, capture_output=True, timeout=120, check=False)
+        self.assertEqual((done.stdout.splitlines()[1:], done.stderr), (["gemm served"], ""))
+
+    def test_without_serving_all_calls_pass_on(self):
+        self.assertEqual(self.exec("gemm", options=["--no-serve"]), ["passed"])
+        self.assertNotIn(" served;", self.text(self.report))
+        self.assertEqual(self.text(self.log), "")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1] + sys.argv[5:])

@@ -1,0 +1,183 @@
+/* Computes one product per word of the command line, and prints who computed it: "served" (KernelScout, and
+ * the result is right), "passed" (the stand-in for the library, which leaves 16-bit results untouched), or
+ * "wrong". */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "stand_in_blas.h"
+
+enum { N = 0, T = 1, R32F = 0, R16BF = 14, F32 = 68 };
+enum { kThreads = 8, kCallsOfAThread = 125 };
+enum { M = 120, COLUMNS = 96, K = 4096, kWorkspace = 1 << 20 };
+
+static struct stand_in_handle handle;
+static uint16_t a[K * M + 8] __attribute__((aligned(256))), b[K * COLUMNS + 8] __attribute__((aligned(256))),
+    c[M * COLUMNS + 8] __attribute__((aligned(256))), bias[M] __attribute__((aligned(256)));
+static char workspace[kWorkspace] __attribute__((aligned(256)));
+static const float one = 1, two = 2, zero = 0;
+
+static uint16_t to_bf16(float value) {
+  uint32_t bits;
+  memcpy(&bits, &value, sizeof bits);
+  return (uint16_t)((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+}
+static float from_bf16(uint16_t value) {
+  const uint32_t bits = (uint32_t)value << 16;
+  float result;
+  memcpy(&result, &bits, sizeof bits);
+  return result;
+}
+
+/* Sums of few whole numbers, which fp32 holds. */
+static void fill(void) {
+  for (int i = 0; i < M; ++i)
+    for (int l = 0; l < K; ++l) a[i * K + l] = to_bf16((float)((i + l) % 5 - 2));
+  for (int j = 0; j < COLUMNS; ++j)
+    for (int l = 0; l < K; ++l) b[j * K + l] = to_bf16((float)((j * 3 + l) % 3 - 1));
+  for (int i = 0; i < M * COLUMNS; ++i) c[i] = 0x7fc0; /* not a number */
+}
+
+static int is_right(float alpha) {
+  for (int j = 0; j < COLUMNS; ++j) {
+    for (int i = 0; i < M; ++i) {
+      float sum = 0;
+      for (int l = 0; l < K; ++l) sum += from_bf16(a[i * K + l]) * from_bf16(b[j * K + l]);
+      if (c[i + j * M] != to_bf16(alpha * sum)) return 0;
+    }
+  }
+  return 1;
+}
+
+static int gemm_at(const float* alpha, const float* beta, const uint16_t* from, int compute) {
+  return cublasGemmEx(&handle, T, N, M, COLUMNS, K, alpha, from, R16BF, K, b, R16BF, K, beta, c, R16BF, M,
+                      compute, -1);
+}
+static int gemm(void) { return gemm_at(&one, &zero, a, F32); }
+
+static int batched(long long gap) {
+  return cublasGemmStridedBatchedEx(&handle, T, N, M / 2, COLUMNS, K, &one, a, R16BF, K, M / 2 * K, b, R16BF,
+                                    K, COLUMNS * K, &zero, c, R16BF, M / 2, M / 2 * COLUMNS + gap,
+                                    1 + (gap != 0), F32, -1);
+}
+
+static struct stand_in_operation operation = {.compute = F32, .transa = T, .epilogue = 1};
+
+static int matmul(const float* beta, const void* from, size_t workspace_bytes) {
+  struct stand_in_matrix first = {R16BF, 0, K, M, K, 1, 0}, second = {R16BF, 0, K, COLUMNS, K, 1, 0};
+  struct stand_in_matrix result = {R16BF, 0, M, COLUMNS, M, 1, 0};
+  return cublasLtMatmul(&handle, &operation, &one, a, &first, b, &second, beta, from, &result, c, &result,
+                        NULL, workspace, workspace_bytes, (void*)0x30);
+}
+
+static void* many(void* of) {
+  (void)of;
+  for (int i = 0; i < kCallsOfAThread; ++i) gemm();
+  return NULL;
+}
+static int threads(void) {
+  pthread_t started[kThreads];
+  for (int i = 0; i < kThreads; ++i) pthread_create(&started[i], NULL, many, NULL);
+  for (int i = 0; i < kThreads; ++i) pthread_join(started[i], NULL);
+  return 0;
+}
+
+static int call(const char* word) {
+  if (strcmp(word, "gemm") == 0) return gemm();
+  if (strcmp(word, "twice") == 0) return gemm_at(&two, &zero, a, F32);
+  if (strcmp(word, "pedantic") == 0) return gemm_at(&one, &zero, a, F32 + 1);
+  if (strcmp(word, "fp16_sums") == 0) return gemm_at(&one, &zero, a, 64);
+  if (strcmp(word, "unaligned") == 0) return gemm_at(&one, &zero, a + 1, F32);
+  if (strcmp(word, "gaps") == 0) return batched(64);
+  if (strcmp(word, "matmul") == 0) return matmul(&zero, c, kWorkspace);
+  if (strcmp(word, "matmul_small_workspace") == 0) return matmul(&zero, c, 64);
+  if (strcmp(word, "matmul_addend") == 0) return matmul(&one, b, kWorkspace);
+  if (strcmp(word, "threads") == 0) return threads();
+  if (strcmp(word, "small") == 0)
+    return cublasGemmEx(&handle, T, N, 8, 8, 64, &one, a, R16BF, 64, b, R16BF, 64, &zero, c, R16BF, 8, F32,
+                        -1);
+  if (strcmp(word, "fp32") == 0)
+    return cublasSgemm_v2(&handle, N, N, 32, 32, 1024, &one, (float*)a, 32, (float*)b, 1024, &zero, (float*)c,
+                          32);
+  if (strcmp(word, "device_alpha") == 0) {
+    handle.pointer_mode = 1;
+    const int status = gemm();
+    handle.pointer_mode = 0;
+    return status;
+  }
+  if (strcmp(word, "share") == 0) {
+    handle.multiprocessors = 16;
+    const int status = gemm();
+    handle.multiprocessors = 0;
+    return status;
+  }
+  if (strcmp(word, "scaled") == 0) {
+    operation.scale_a = &one;
+    const int status = matmul(&zero, c, kWorkspace);
+    operation.scale_a = NULL;
+    return status;
+  }
+  if (strcmp(word, "aux") == 0) {
+    operation.epilogue = 164;
+    const int status = matmul(&zero, c, kWorkspace);
+    operation.epilogue = 1;
+    return status;
+  }
+  if (strcmp(word, "biased") == 0) {
+    operation.epilogue = 4;
+    operation.bias = bias;
+    const int status = matmul(&zero, c, kWorkspace);
+    operation.epilogue = 1;
+    return status;
+  }
+  fprintf(stderr, "%s: unknown word\n", word);
+  exit(9);
+}
+
+/* Words that only change the handle. */
+static int change(const char* word) {
+  if (strcmp(word, "own_workspace") == 0) return cublasSetWorkspace_v2(&handle, workspace, kWorkspace), 1;
+  if (strcmp(word, "tiny_workspace") == 0) return cublasSetWorkspace_v2(&handle, workspace, 64), 1;
+  if (strcmp(word, "stream") == 0) return cublasSetStream_v2(&handle, (void*)0x40), 1;
+  if (strcmp(word, "captured_stream") == 0) return cublasSetStream_v2(&handle, STAND_IN_CAPTURED), 1;
+  if (strcmp(word, "destroy") == 0) return cublasDestroy_v2(&handle), 1;
+  return 0;
+}
+
+static const char* computed_by(const char* word) {
+  const long before = stand_in_calls() + stand_in_inner_calls();
+  fill();
+  const int status = call(word);
+  const long passed = stand_in_calls() + stand_in_inner_calls() - before;
+  if (status != 0) return "failed";
+  if (strcmp(word, "threads") == 0)
+    return passed == 0 ? "served" : passed == kThreads * kCallsOfAThread ? "passed" : "mixed";
+  if (passed == 1) return c[0] == 0x7fc0 || strcmp(word, "fp32") == 0 ? "passed" : "wrong";
+  if (getenv("HOST_GPU_SKIP")) return "served";
+  return passed == 0 && is_right(strcmp(word, "twice") == 0 ? 2 : 1) ? "served" : "wrong";
+}
+
+int main(int argc, char** argv) {
+  fprintf(stdout, "workspace %p\n", (void*)workspace);
+  for (int i = 1; i < argc; ++i) {
+    if (change(argv[i])) continue;
+    if (strcmp(argv[i], "fork") == 0) {
+      fflush(stdout);
+      const pid_t child = fork();
+      if (child == 0) {
+        printf("child %s\n", computed_by("gemm"));
+        fflush(stdout);
+        _exit(0);
+      }
+      waitpid(child, NULL, 0);
+      continue;
+    }
+    printf("%s %s\n", argv[i], computed_by(argv[i]));
+    fflush(stdout);
+  }
+  return 0;
+}
