@@ -13,6 +13,7 @@
 
 #include "core/json_fields.h"
 #include "core/thread_limit.h"
+#include "explain_ways.h"
 #include "features/schema.h"
 #include "select/explain.h"
 
@@ -49,6 +50,7 @@ struct Report {
   Explanation why = {};
   std::vector<Line> top = {}, asked = {};
   std::vector<Exclusion> excluded = {};
+  std::vector<OtherWay> ways = {};
 };
 
 std::string name_of(const Report& report, const KernelConfig& config) {
@@ -215,6 +217,17 @@ void print_asked(const Report& report, const Line& line) {
   print_rules(line.against);
 }
 
+void print_ways(const std::vector<OtherWay>& ways) {
+  if (ways.empty()) return;
+  fmt::print(
+      "\nrows are no multiples of 16 bytes; a dispatcher takes the fastest of these where it needs clearly less "
+      "time\n\n");
+  Table table({"time_us", "copies_us", "config", "runs"});
+  for (const OtherWay& way : ways)
+    table.add_row({number(way.time_us, 4), number(way.copies_us, 4), text(way.config), text(way.runs)});
+  table.print(Format::text);
+}
+
 void print_text(const Report& report) {
   const ExplainRequest& request = *report.request;
   fmt::print("{} by {}{}\n\n", print(request.problem), word(report.source),
@@ -225,6 +238,7 @@ void print_text(const Report& report) {
     if (!line.rank || *line.rank > report.top.size()) table.add_row(cells(report, line));
   }
   table.print(Format::text);
+  print_ways(report.ways);
   if (request.has_measured && request.measured_rows.rows.empty()) {
     fmt::print("\nmeasured: nothing, the dataset does not hold this problem\n");
   } else if (request.has_measured) {
@@ -348,6 +362,13 @@ void print_json(const Report& report) {
   }
   json["asked"] = Json::array();
   for (const Line& line : report.asked) json["asked"].push_back(line_json(report, line));
+  json["other_ways"] = Json::array();
+  for (const OtherWay& way : report.ways) {
+    json["other_ways"].push_back({{"config", way.config},
+                                  {"runs", way.runs},
+                                  {"copies_us", way.copies_us},
+                                  {"time_us", way.time_us}});
+  }
   json["rules"] = Json::array();
   for (const Exclusion& exclusion : report.excluded) {
     Json rule = rule_json(exclusion.rule);
@@ -398,6 +419,7 @@ void print_explanation(const Selector& selector, const FamilyRequest& family, co
   for (std::size_t i = 0; i < report.family->configs.size(); ++i)
     report.over_limit += !report.limit.admits(host_threads(report.family->configs[i]));
   add_lines(report, ranked);
+  report.ways = other_ways(selector, request.problem);
   format == Format::json ? print_json(report) : print_text(report);
 }
 

@@ -279,7 +279,8 @@ void Server::choose(const GemmProblem& problem, Decision& decision) {
   decision.launch = by->solver.make_ready(problem, solution, kLimits);
   const ChoiceSource source = solution.choice.decided_by;
   const bool forced = source == ChoiceSource::forced;
-  if (!forced && source != ChoiceSource::model && source != ChoiceSource::db) {
+  const bool any_address = solution.choice.config.space->provider == hopper_provider().name();
+  if (!forced && source != ChoiceSource::model && source != ChoiceSource::db && !any_address) {
     decision.why = Passed::model;
     return;
   }
@@ -305,7 +306,6 @@ void Server::choose(const GemmProblem& problem, Decision& decision) {
     return;
   }
   decision.workspace_bytes = decision.launch->workspace_bytes();
-  const bool any_address = solution.choice.config.space->provider == hopper_provider().name();
   decision.aligned_a = !any_address && !form.copies_a;
   decision.aligned_b = !any_address && !form.copies_b;
   decision.aligned_c = !any_address && !form.copies_c;

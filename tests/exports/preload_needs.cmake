@@ -1,8 +1,8 @@
-# Fails when PRELOAD or CORE needs another library than libc, or PRELOAD is larger than 200 KB.
+# Fails when PRELOAD or CORE needs another library than those of glibc, or PRELOAD is larger than 200 KB.
 foreach(file ${PRELOAD} ${CORE})
   execute_process(COMMAND ${READELF} -d ${file} OUTPUT_VARIABLE entries COMMAND_ERROR_IS_FATAL ANY)
   string(REGEX MATCHALL "\\(NEEDED\\)[^\n]+" needed "${entries}")
-  list(FILTER needed EXCLUDE REGEX "\\[(libc|libdl|libpthread|ld-linux.*)\\.so")
+  list(FILTER needed EXCLUDE REGEX "\\[(libc|libm|libdl|libpthread|ld-linux.*)\\.so")
   if(NOT entries MATCHES "libc\\.so" OR needed)
     message(FATAL_ERROR "${file} needs ${needed}")
   endif()

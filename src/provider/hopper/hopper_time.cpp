@@ -23,10 +23,10 @@ struct Costs {
   double cycles_of_byte;                      ///< of a stage, per byte that no stage before it has loaded
   double parts_us, parts_of_bandwidth;        ///< of adding up parts
 };
-constexpr Costs kAligned = {6.0, 1300, 10, 460, 2.06, 1.65, 0.585, 0, 0.9, 0.84};
-constexpr Costs kCopiesB = {9.5, 0, 0, 190, 10.1, 0, 0.4, 0.08, 0.7, 0.8};
-constexpr Costs kCopiesA = {9.4, 0, 0, 1700, 1.8, 3.6, 0.53, 0, 1.0, 1.1};
-constexpr Costs kCopiesBoth = {12, 0, 2, 1320, 10.4, 0, 0.31, 0.07, 0, 1.14};
+constexpr Costs kAligned = {5.3, 720, 15.6, 480, 1.35, 2.78, 0.64, 0, 0, 0.7};
+constexpr Costs kCopiesB = {8, 0, 0, 360, 8.7, 0, 0.33, 0.112, 0.7, 0.78};
+constexpr Costs kCopiesA = {10.8, 0, 0, 1360, 1.1, 3.6, 0.485, 0.018, 0, 1};
+constexpr Costs kCopiesBoth = {12, 0, 0, 1030, 10.6, 0, 0.3, 0.105, 0, 0.96};
 
 const Costs& costs_of(const GemmProblem& problem) {
   const auto copied = [](const MatrixView& view) { return view.leading % 8 != 0; };

@@ -21,8 +21,8 @@ struct HopperTime {
 };
 
 /// The predicted time of every tile, cluster, and split-K of up to 16 parts, fastest first; not all apply
-/// (families/hopper_gemm.toml). `device` has a clock and a memory bandwidth. Source of the constants: 1,460
-/// measurements of 110 problems on an H100; docs/bench/gemm_odd.md has the errors.
+/// (families/hopper_gemm.toml). `device` has a clock and a memory bandwidth. Source of the constants: 3,442
+/// measurements of 260 problems on an H100; docs/bench/gemm_odd.md has the errors.
 std::vector<HopperTime> hopper_times(const GemmProblem& problem, const Device& device);
 
 /// Bytes of workspace: the parts of split-K.

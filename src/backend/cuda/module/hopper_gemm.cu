@@ -12,7 +12,7 @@ namespace {
 using Kernel = void (*)(Job);
 
 /// Accumulators of more columns leave no registers for warps that copy.
-constexpr int kMostColumnsWithCopies = 192;
+constexpr int kMaxColumnsWithCopies = 192;
 
 template <class T, int kTileN, bool kCopies>
 Kernel kernel_for(bool a_lines, bool b_lines) {
@@ -110,7 +110,7 @@ class HopperMatmul final : public Matmul {
                        "shared memory of a kernel");
     };
     allow(kernel_.tile_n, false);
-    allow(std::min(kernel_.tile_n, kMostColumnsWithCopies), true);
+    allow(std::min(kernel_.tile_n, kMaxColumnsWithCopies), true);
     return got;
   }
 
@@ -126,7 +126,7 @@ class HopperMatmul final : public Matmul {
     const MatmulShape& s = shape_;
     const bool a_lines = !row_major_a(s.layout), b_lines = row_major_b(s.layout);
     const bool copies = !is_aligned(call.a, s.lda) || !is_aligned(call.b, s.ldb);
-    const int tile_n = copies ? std::min(kernel_.tile_n, kMostColumnsWithCopies) : kernel_.tile_n;
+    const int tile_n = copies ? std::min(kernel_.tile_n, kMaxColumnsWithCopies) : kernel_.tile_n;
     // Blocks of a cluster share what the tensor memory accelerator loads of B.
     const int cluster = is_aligned(call.b, s.ldb) ? kernel_.cluster : 1;
     Job job;
