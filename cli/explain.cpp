@@ -220,7 +220,8 @@ void print_asked(const Report& report, const Line& line) {
 void print_ways(const std::vector<OtherWay>& ways) {
   if (ways.empty()) return;
   fmt::print(
-      "\nrows are no multiples of 16 bytes; a dispatcher takes the fastest of these where it needs clearly less "
+      "\nrows are no multiples of 16 bytes; a dispatcher takes the fastest of these where it needs clearly "
+      "less "
       "time\n\n");
   Table table({"time_us", "copies_us", "config", "runs"});
   for (const OtherWay& way : ways)
@@ -364,10 +365,8 @@ void print_json(const Report& report) {
   for (const Line& line : report.asked) json["asked"].push_back(line_json(report, line));
   json["other_ways"] = Json::array();
   for (const OtherWay& way : report.ways) {
-    json["other_ways"].push_back({{"config", way.config},
-                                  {"runs", way.runs},
-                                  {"copies_us", way.copies_us},
-                                  {"time_us", way.time_us}});
+    json["other_ways"].push_back(
+        {{"config", way.config}, {"runs", way.runs}, {"copies_us", way.copies_us}, {"time_us", way.time_us}});
   }
   json["rules"] = Json::array();
   for (const Exclusion& exclusion : report.excluded) {

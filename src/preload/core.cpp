@@ -117,10 +117,13 @@ class Core {
       return kscout_pass;
     }
     const int error = errno;
-    const bool served = server_->serve(problem, known, operands) == Passed::none;
+    const Passed passed = server_->serve(problem, known, operands);
+    if (passed == Passed::capture) server_->exchange_capture_mode();
     errno = error;
-    return served ? kscout_served : kscout_pass;
+    if (passed == Passed::none) return kscout_served;
+    return passed == Passed::capture ? kscout_pass_captured : kscout_pass;
   }
+  void after_capture() noexcept { server_->exchange_capture_mode(); }
   void other(kscout_entry entry) noexcept {
     const Lock lock(*this);
     if (!finished_) ++calls_[entry];
@@ -279,6 +282,7 @@ Core* core = nullptr;
 constexpr kscout_core kFunctions = {
     .gemm = [](kscout_entry entry, const kscout_gemm_call* call) { return core->product(entry, *call); },
     .matmul = [](const kscout_matmul_call* call) { return core->product(kscout_cublasLtMatmul, *call); },
+    .after_capture = [] { core->after_capture(); },
     .other = [](kscout_entry entry) { core->other(entry); },
     .workspace = [](void* handle, void* memory,
                     std::size_t bytes) { core->workspace(handle, memory, bytes); },

@@ -140,7 +140,16 @@ static const struct kscout_core* begin(void) {
   }
   return core;
 }
+/* The core of a call that is passed on during a capture. */
+static __thread const struct kscout_core* captured __attribute__((tls_model("initial-exec")));
+
+static int is_served(const struct kscout_core* core, enum kscout_answer answer) {
+  if (answer == kscout_pass_captured) captured = core;
+  return answer == kscout_served;
+}
 static int end(int status) {
+  if (captured) captured->after_capture();
+  captured = NULL;
   --inside;
   return status;
 }
@@ -166,7 +175,7 @@ static int end(int status) {
     const struct kscout_core* const core = begin();                                                        \
     if (core) {                                                                                            \
       const struct kscout_gemm_call call = {SIZES, TYPES, .batch = 1};                                     \
-      if (core->gemm(kscout_##name, &call) == kscout_served) return end(0);                                \
+      if (is_served(core, core->gemm(kscout_##name, &call))) return end(0);                                \
     }                                                                                                      \
     return end(PASS(NOT_SUPPORTED, name,                                                                   \
                     (void*, int, int, integer, integer, integer, const void*, const void*, int, integer,   \
@@ -185,7 +194,7 @@ GEMM_EX(cublasGemmEx_64, int64_t)
     const struct kscout_core* const core = begin();                                                        \
     if (core) {                                                                                            \
       const struct kscout_gemm_call call = {SIZES, TYPES, STRIDES};                                        \
-      if (core->gemm(kscout_##name, &call) == kscout_served) return end(0);                                \
+      if (is_served(core, core->gemm(kscout_##name, &call))) return end(0);                                \
     }                                                                                                      \
     return end(PASS(NOT_SUPPORTED, name,                                                                   \
                     (void*, int, int, integer, integer, integer, const void*, const void*, int, integer,   \
@@ -204,7 +213,7 @@ GEMM_STRIDED_BATCHED_EX(cublasGemmStridedBatchedEx_64, int64_t)
     const struct kscout_core* const core = begin();                                                         \
     if (core) {                                                                                             \
       const struct kscout_gemm_call call = {SIZES, FP32, .batch = 1};                                       \
-      if (core->gemm(kscout_##name, &call) == kscout_served) return end(0);                                 \
+      if (is_served(core, core->gemm(kscout_##name, &call))) return end(0);                                 \
     }                                                                                                       \
     return end(PASS(NOT_SUPPORTED, name,                                                                    \
                     (void*, int, int, integer, integer, integer, const float*, const float*, integer,       \
@@ -222,7 +231,7 @@ SGEMM(cublasSgemm_v2_64, int64_t)
     const struct kscout_core* const core = begin();                                                         \
     if (core) {                                                                                             \
       const struct kscout_gemm_call call = {SIZES, FP32, STRIDES};                                          \
-      if (core->gemm(kscout_##name, &call) == kscout_served) return end(0);                                 \
+      if (is_served(core, core->gemm(kscout_##name, &call))) return end(0);                                 \
     }                                                                                                       \
     return end(                                                                                             \
         PASS(NOT_SUPPORTED, name,                                                                           \
@@ -243,7 +252,7 @@ TAKEN int cublasLtMatmul(void* handle, void* operation, const void* alpha, const
     const struct kscout_matmul_call call = {operation,       alpha, layout_a, layout_b, beta, layout_c,
                                             layout_d,        a,     b,        c,        d,    workspace,
                                             workspace_bytes, stream};
-    if (core->matmul(&call) == kscout_served) return end(0);
+    if (is_served(core, core->matmul(&call))) return end(0);
   }
   return end(PASS(NOT_SUPPORTED, cublasLtMatmul,
                   (void*, void*, const void*, const void*, void*, const void*, void*, const void*,

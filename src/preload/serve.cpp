@@ -129,6 +129,11 @@ ServeCounts Server::counts() const noexcept {
   return counts;
 }
 
+void Server::exchange_capture_mode() noexcept {
+  static thread_local int mode = CaptureAside::kRelaxed;
+  driver_.exchange_capture_mode(&mode);
+}
+
 Server::Known Server::recall(const GemmProblem& problem) noexcept {
   if (off_.load(std::memory_order_acquire)) return {Passed::off};
   if (flop_count(problem) < kSmallFlop) return {Passed::small};

@@ -63,6 +63,8 @@ class Server {
     Decision* decision = nullptr;  ///< null: the problem is new
   };
   Known recall(const GemmProblem& problem) noexcept;
+  /// The first call lets this thread load kernels while a graph is captured, the second one ends that.
+  void exchange_capture_mode() noexcept;
 
   /// Enqueues the product; or returns why the library has to compute it. C is unchanged then. `known` is
   /// recall() of the problem, with no reason.

@@ -30,12 +30,18 @@ bool Driver::is_complete() const noexcept {
 
 bool StreamWorkspaces::place_of(void* stream, bool capturing, Place& place) const noexcept {
   unsigned long long number = 0;
-  if (driver_.stream_id(stream, &number) != 0) return false;
-  place = {0, number};
-  if (!capturing) return true;
+  if (!capturing) {
+    if (driver_.stream_id(stream, &number) != 0) return false;
+    place = {0, number};
+    return true;
+  }
+  // The driver ends a capture when it is asked for the id of its stream.
   int status = 0;
-  return driver_.capture_info(stream, &status, &place.first, nullptr, nullptr, nullptr) == 0 &&
-         place.first != 0;
+  std::uint64_t capture = 0;
+  if (driver_.capture_info(stream, &status, &capture, nullptr, nullptr, nullptr) != 0 || status == 0)
+    return false;
+  place = {capture + 1, reinterpret_cast<std::uintptr_t>(stream)};  // captures are counted from 0
+  return true;
 }
 
 StreamWorkspaces::Piece StreamWorkspaces::allocate(std::size_t bytes) noexcept {

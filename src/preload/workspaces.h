@@ -51,9 +51,11 @@ class CaptureAside {
   CaptureAside(const CaptureAside&) = delete;
   CaptureAside& operator=(const CaptureAside&) = delete;
 
+  static constexpr int kRelaxed = 2;  ///< CU_STREAM_CAPTURE_MODE_RELAXED
+
  private:
   const Driver& driver_;
-  int mode_ = 2;  ///< CU_STREAM_CAPTURE_MODE_RELAXED
+  int mode_ = kRelaxed;
 };
 
 class StreamWorkspaces {
@@ -71,7 +73,7 @@ class StreamWorkspaces {
     void* memory = nullptr;
     std::size_t bytes = 0;
   };
-  /// The number of a capture (0: none) and of a stream.
+  /// The number of a capture plus 1, and the address of a stream; or 0, and the number of a stream.
   using Place = std::pair<std::uint64_t, std::uint64_t>;
 
   bool place_of(void* stream, bool capturing, Place& place) const noexcept;
