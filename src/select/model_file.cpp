@@ -14,6 +14,7 @@
 #include "forest/ksf.h"
 #include "select/confidence_json.h"
 #include "select/model.h"
+#include "select/region_json.h"
 
 namespace kscout {
 
@@ -428,6 +429,8 @@ ModelData read_data(std::string_view bytes) {
   if (meta.contains("first_trees")) data.first_trees = count_at(meta, "first_trees");
   data.fingerprint = text_at(meta, "fingerprint");
   data.confidence = confidence_from_json(meta.contains("confidence") ? meta["confidence"] : Json(nullptr));
+  if (meta.contains("region")) data.region = region_from_json(meta["region"]);
+  if (meta.contains("guard")) data.guard = guard_from_json(meta["guard"]);
   data.any_cpu = is_for_any_cpu(meta);
   data.known_devices = read_known_devices(meta);
   data.against_any_cpu = read_against_any_cpu(meta);
@@ -504,6 +507,9 @@ std::string Model::bytes() const {
                            {"features", data().best_features}};
   }
   meta["confidence"] = confidence_json(data().confidence);
+  // Older models have neither; their bytes stay as they are.
+  if (data().region) meta["region"] = region_json(data().region);
+  if (data().guard) meta["guard"] = guard_json(data().guard);
   pool.add(KsfKind::meta, meta.dump(-1, ' ', false, Json::error_handler_t::replace));
   return pool.pack();
 }

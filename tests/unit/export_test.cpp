@@ -126,9 +126,16 @@ std::optional<Chosen> library_choice(const Model& model, Target target, ProblemR
   const auto tflops = model.predicted_tflops(p, target, scores);
   std::vector<double> best;
   for (std::size_t i = 0; i < std::min(order.size(), Confidence::top); ++i) best.push_back(tflops[order[i]]);
-  const Family& family = *model.family(signature_of(p));
-  return Chosen{order[0], scores[order[0]], time_us_of(p, tflops[order[0]]),
-                model.confidence(family, p, target, best)};
+  const CompiledFamily& family = *model.compiled(signature_of(p));
+  Chosen chosen{order[0], scores[order[0]], time_us_of(p, tflops[order[0]]),
+                model.confidence(family.family(), p, target, best)};
+  SelectScratch scratch;
+  const auto guarded = model.guarded(family, p, target, best, {}, scratch);
+  if (guarded && *guarded != order[0]) {
+    chosen.config = *guarded;
+    chosen.confidence = std::numeric_limits<double>::quiet_NaN();
+  }
+  return chosen;
 }
 
 /// The same line by the library.
@@ -228,7 +235,7 @@ Model conv_model(Op op, const std::string& rules) {
   if (rules != "tiny") data.shortlist = toy::random_shortlist(data.families[0].configs, 3);
   Confidence confidence;
   confidence.bias = -0.3;
-  confidence.weight = {0.3, -0.1, 0.2, -0.25, 0.125, 0.15, 0.5};
+  confidence.weight = {0.3, -0.1, 0.2, -0.25, 0.125, 0.15, 0.5, 0};
   confidence.low = {2, 2, 2, 0};
   confidence.high = {11, 11, 11, 2};
   data.confidence = confidence;
@@ -289,7 +296,7 @@ Model unsure_model(std::vector<double> family_bias) {
   Confidence confidence;
   confidence.bias = -0.3;
   confidence.family_bias = std::move(family_bias);
-  confidence.weight = {0.3, -0.1, 0.2, -0.25, 0.125, 0.15, 0.5};
+  confidence.weight = {0.3, -0.1, 0.2, -0.25, 0.125, 0.15, 0.5, 0};
   confidence.low = {2, 2, 2, 0};
   confidence.high = {11, 11, 11, 2};
   data.confidence = confidence;
@@ -304,6 +311,24 @@ TEST_F(ExportTest, HeaderIsAsSureAsTheModel) {
     expect_equal_lines(run(header, program(kPrintChoice), as_numbers(problems)), model, Target::relative,
                        problems);
   }
+}
+
+TEST_F(ExportTest, HeaderHasTheGuardOfTheModel) {
+  ModelData data = unsure_model({}).data();
+  data.confidence->weight.back() = -0.4;
+  for (Family& family : data.families) family.traits[7].suggestion = 1;
+  data.region = Region{{{{96, 96, 96, 0}, {40, 100, 64, 0}}, {{64, 64, 64, 0}}}};
+  data.guard = Guard{.distance = 3, .advantage = 0.3};
+  const Model model{std::move(data)};
+  const auto problems = problems_of(signatures_of(model), 3000);
+  const std::string output = run(model_header(model, {"m", {}}), program(kPrintChoice), as_numbers(problems));
+  expect_equal_lines(output, model, Target::relative, problems);
+  const auto guarded = static_cast<std::size_t>(std::ranges::count_if(problems, [&](const GemmProblem& p) {
+    const Family* const family = model.family(signature_of(p));
+    return family && model.distance(*family, p) > 3;
+  }));
+  EXPECT_GT(guarded, 100u);
+  EXPECT_LT(guarded, problems.size() - 100);
 }
 
 TEST(Export, SelectorIsAsSureAsTheModel) {
@@ -540,6 +565,7 @@ TEST(Export, JsonHoldsTheWholeModel) {
             model.data().targets[0].forest.leaf_value);
   EXPECT_EQ(json["best_tflops"]["features"].size(), 3u);
   EXPECT_TRUE(json["confidence"].is_null());
+  EXPECT_TRUE(json["region"].is_null() && json["guard"].is_null());
   const auto sure = nlohmann::json::parse(model_json(unsure_model({0.7, -0.4})));
   EXPECT_EQ(sure["confidence"]["family_bias"].get<std::vector<double>>(), (std::vector<double>{0.7, -0.4}));
 }
