@@ -219,6 +219,32 @@ TEST_F(Cuda, CompiledKernelsComputeWhatWasAsked) {
     GTEST_SKIP() << "NO COMPILED KERNELS TESTED: KSCOUT_LIBRARY_PATH names no library that has them";
 }
 
+/// Lines of A, B and C at every address of an element modulo 16 bytes, sizes that are no multiples of a tile,
+/// and split-K.
+TEST_F(Cuda, HopperKernelsComputeWhatWasAsked) {
+  if (gpu().device().arch != "sm_90") GTEST_SKIP() << "HOPPER KERNELS NOT TESTED: the GPU is no Hopper";
+  int ran = 0;
+  for (const auto& [dtype, layout] :
+       {std::pair{DType::bf16, Layout::rcr}, std::pair{DType::bf16, Layout::rrr},
+        std::pair{DType::bf16, Layout::crr}, std::pair{DType::fp16, Layout::ccr},
+        std::pair{DType::fp16, Layout::rcr}}) {
+    const Family family =
+        enumerate({"hopper", signature_of(make_gemm(1, 1, 1, dtype, layout)), gpu().device(), "default", ""});
+    for (const auto& [m, n, k] :
+         {std::tuple{128, 256, 512}, std::tuple{1, 1, 1}, std::tuple{33, 17, 9}, std::tuple{300, 771, 130},
+          std::tuple{129, 1000, 1027}, std::tuple{515, 264, 2051}, std::tuple{7, 4099, 640}}) {
+      const GemmProblem problem = make_gemm(m, n, k, dtype, layout);
+      for (std::size_t i = 0; i < family.configs.size(); ++i) {
+        if (!gpu().refusal(problem, family.configs[i]).empty()) continue;
+        const Verification found = run_and_check(problem, family.configs[i]);
+        EXPECT_LE(found.error, 1) << print(problem) << " " << family.name(i) << ": " << found.where;
+        ++ran;
+      }
+    }
+  }
+  EXPECT_GT(ran, 300);
+}
+
 TEST_F(Cuda, OneWrongElementIsFound) {
   const GemmProblem problem = make_gemm(700, 900, 300, DType::bf16);
   GemmOperands operands(instruments_of(gpu()));

@@ -184,6 +184,10 @@ class HostModule final : public Module {
     *matmul = new HostMatmul(shape, chosen);
     return CallStatus::done;
   }
+  CallStatus hopper_matmul(const MatmulShape& shape, const HopperKernel&, Matmul** matmul) noexcept override {
+    *matmul = new HostMatmul(shape, {});
+    return CallStatus::done;
+  }
   CallStatus suggest(const MatmulShape&, std::uint64_t, Algorithm* out, std::int32_t capacity,
                      std::int32_t* count) noexcept override {
     *count = std::min(capacity, kSuggestions);

@@ -84,20 +84,10 @@ RC_GTEST_PROP(NamesProperty, DifferentKernelsHaveDifferentNames, ()) {
   RC_ASSERT((ck.print(signature, config) == ck.print(signature, other)) == (config == other));
 }
 
-RC_GTEST_PROP(NamesProperty, CutlassNamesReadBack, ()) {
-  std::mt19937_64 random(*rc::gen::arbitrary<std::uint64_t>());
-  const Provider& cutlass = provider("cutlass");
-  const bool eight = random() % 4 == 0;
-  Signature signature =
-      signature_of(make_gemm(0, 0, 0,
-                             eight          ? DType::fp8
-                             : random() % 2 ? DType::bf16
-                                            : DType::fp16,
-                             eight ? Layout::rcr : static_cast<Layout>(random() % kGemmLayouts)));
-  if (eight && random() % 2) signature.dtype_c = DType::bf16;
-  signature.accumulate = random() % 4 == 0;
+/// Prints and parses a config of random axes.
+void names_read_back(const Provider& by, const Signature& signature, std::mt19937_64& random) {
   const auto random_config = [&] {
-    KernelConfig config(cutlass.space(Op::gemm));
+    KernelConfig config(by.space(Op::gemm));
     for (std::size_t i = 0; i < config.space->axes.size(); ++i) {
       const Axis& axis = config.space->axes[i];
       const bool flag = axis.name == "swap_ab" || axis.name == "fast_accum";
@@ -108,17 +98,39 @@ RC_GTEST_PROP(NamesProperty, CutlassNamesReadBack, ()) {
     return config;
   };
   const KernelConfig config = random_config();
-  const std::string name = cutlass.print(signature, config);
-  RC_ASSERT((cutlass.parse(name) == NamedConfig{signature, config}));
+  const std::string name = by.print(signature, config);
+  RC_ASSERT((by.parse(name) == NamedConfig{signature, config}));
   RC_ASSERT((parse_config_name(name) == NamedConfig{signature, config}));
-  RC_ASSERT(cutlass.print(signature, random_config()) != name);
+  RC_ASSERT(by.print(signature, random_config()) != name);
   // Cut off inside, it is refused or another kernel's.
   try {
-    const NamedConfig other = cutlass.parse(name.substr(0, random() % name.size()));
+    const NamedConfig other = by.parse(name.substr(0, random() % name.size()));
     RC_ASSERT(!(other == NamedConfig{signature, config}));
   } catch (const Error& error) {
     RC_ASSERT(error.code() == Errc::invalid_argument);
   }
+}
+
+RC_GTEST_PROP(NamesProperty, CutlassNamesReadBack, ()) {
+  std::mt19937_64 random(*rc::gen::arbitrary<std::uint64_t>());
+  const bool eight = random() % 4 == 0;
+  Signature signature =
+      signature_of(make_gemm(0, 0, 0,
+                             eight          ? DType::fp8
+                             : random() % 2 ? DType::bf16
+                                            : DType::fp16,
+                             eight ? Layout::rcr : static_cast<Layout>(random() % kGemmLayouts)));
+  if (eight && random() % 2) signature.dtype_c = DType::bf16;
+  signature.accumulate = random() % 4 == 0;
+  names_read_back(provider("cutlass"), signature, random);
+}
+
+RC_GTEST_PROP(NamesProperty, HopperNamesReadBack, ()) {
+  std::mt19937_64 random(*rc::gen::arbitrary<std::uint64_t>());
+  names_read_back(provider("hopper"),
+                  signature_of(make_gemm(0, 0, 0, random() % 2 ? DType::bf16 : DType::fp16,
+                                         static_cast<Layout>(random() % kGemmLayouts))),
+                  random);
 }
 
 /// The signatures under which an op's rule sets are tried.
@@ -152,7 +164,8 @@ TEST(Names, EveryFamilyReadsBack) {
       const Device device = name == "native" ? detect_cpu() : by.runs_on(amd) ? amd : device_preset("h200");
       for (const std::string& rules : rule_set_names(name, op)) {
         for (const Signature& signature :
-             signatures_of(name, op, name == "cutlass" ? DType::bf16 : DType::fp32, rules == "full")) {
+             signatures_of(name, op, name == "cutlass" || name == "hopper" ? DType::bf16 : DType::fp32,
+                           rules == "full")) {
           const bool tabled = rules == "default" || rules == "first";
           if (signature.layout == Layout::ngchw && tabled) continue;  // no depthwise kernels in these
           const Family family = enumerate({std::string(name), signature, device, rules, ""});
@@ -220,6 +233,7 @@ TEST(Names, CkTileRefusesWhatItCannotHold) {
   EXPECT_THROW(print_ck_tile_gemm({}, KernelConfig(ck_tile_gemm_space)), Error)
       << "unknown axes have no name";
   EXPECT_THROW(parse_config_name("cutlass_gemm"), Error);
+  EXPECT_THROW(parse_config_name("hopper_gemm_fp8_rcr__128x128x64_c1_k1"), Error);
 }
 
 }  // namespace

@@ -119,7 +119,8 @@ class CudaLaunch final : public Launch {
   }
   CudaLaunch(Module& module, const GemmProblem& problem, const HopperConfig& config) : module_(module) {
     Matmul* made = nullptr;
-    check(module, module.hopper_matmul(shape_of(problem), {config.tile_n, config.cluster, config.split_k}, &made));
+    check(module,
+          module.hopper_matmul(shape_of(problem), {config.tile_n, config.cluster, config.split_k}, &made));
     matmul_.reset(made);
   }
 

@@ -2,8 +2,7 @@
 
 #include <array>
 
-#include "provider/name_reader.h"
-#include "provider/signature_rules.h"
+#include "provider/nvidia_gemm.h"
 #include "provider/typed_config.h"
 
 namespace kscout {
@@ -49,37 +48,25 @@ constexpr NamePart kAlgorithmName[] = {
     {"_o", axis_at(kCublasLtAxes, "custom")},    {"_", axis_at(kCublasLtAxes, "inner")},
     {"_c", axis_at(kCublasLtAxes, "cluster_m")}, {"x", axis_at(kCublasLtAxes, "cluster_n")}};
 
-class CublasLtProvider final : public Provider {
+class CublasLtProvider final : public NvidiaGemmProvider {
  public:
-  std::string_view name() const noexcept override { return "cublaslt"; }
+  CublasLtProvider() : NvidiaGemmProvider(cublaslt_gemm_space) {}
   std::string_view help() const noexcept override {
     return "algorithms of NVIDIA's cuBLASLt, run by backend cuda";
   }
   bool built_in() const noexcept override { return true; }
-  bool runs_on(const Device& device) const noexcept override {
-    return device.kind == DeviceKind::gpu && device.vendor == "NVIDIA";
-  }
-  std::span<const Op> ops() const noexcept override {
-    static constexpr Op kOps[] = {Op::gemm};
-    return kOps;
-  }
-  const ConfigSpace& space(Op op) const override {
-    if (op != Op::gemm) fail(Errc::unsupported, "cublaslt has no kernels for {}; it has gemm", word(op));
-    return cublaslt_gemm_space;
-  }
-
   std::string print(const Signature& signature, const KernelConfig& config) const override {
     check_signature(*this, signature);
     const CublasLtConfig c = CublasLtConfig::from(config);
-    std::string text = fmt::format("cublaslt_gemm_{}_v{}__", gemm_signature_text(signature), c.version);
+    std::string text = prefix() + fmt::format("{}_v{}__", gemm_signature_text(signature), c.version);
     if (c.suggestion > 0) return text + fmt::format("suggestion{}", c.suggestion);
     print_axes(text, config, kAlgorithmName);
     return text;
   }
 
   NamedConfig parse(std::string_view name) const override {
-    NameReader in("cublaslt", name);
-    in.literal("cublaslt_gemm_");
+    NameReader in(this->name(), name);
+    in.literal(prefix());
     const Signature signature = read_gemm_signature(in, "_v");
     in.check_signature(cublaslt_gemm_space, signature);
     CublasLtConfig c;
@@ -97,10 +84,7 @@ class CublasLtProvider final : public Provider {
 
   Traits traits(const Signature& signature, const KernelConfig& config, const Device&) const override {
     const CublasLtConfig c = CublasLtConfig::from(config);
-    Traits t;
-    t.workers = t.workers_m = t.workers_n = 0;
-    t.packs_a = t.packs_b = 0;
-    t.kind = 0;
+    Traits t = gpu_traits();
     t.suggestion = c.suggestion;
     if (c.suggestion > 0) return t;  // the library may suggest a different algorithm for each problem
     const auto said = [](std::int32_t value) { return value > 0 ? value : Traits::unknown; };

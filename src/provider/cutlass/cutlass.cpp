@@ -2,8 +2,7 @@
 
 #include <algorithm>
 
-#include "provider/name_reader.h"
-#include "provider/signature_rules.h"
+#include "provider/nvidia_gemm.h"
 #include "provider/typed_config.h"
 
 namespace kscout {
@@ -85,8 +84,6 @@ constexpr std::int32_t kFirstAlgorithm = 1000;
 /// transposed.
 constexpr std::int32_t kWays = 4;
 
-constexpr std::string_view kPrefix = "cutlass_gemm_";
-
 /// Number of stages that fit beside the epilogue's buffers in the 227 KiB of an sm_90 block. CUTLASS's own
 /// count differs slightly (one stage less for 128 x 192 and 64 x 128).
 double stages_that_fit(const Signature& s, const CutlassConfig& c) {
@@ -99,54 +96,28 @@ double stages_that_fit(const Signature& s, const CutlassConfig& c) {
   return std::floor((kShared - store) / stage);
 }
 
-std::string name_of(const Signature& signature, const KernelConfig& config, std::span<const NamePart> parts) {
-  check_signature(cutlass_provider(), signature);
-  CutlassConfig::from(config);  // throws for a value that no name can hold
-  std::string text = std::string(kPrefix) + gemm_signature_text(signature);
-  print_axes(text, config, parts);
-  return text;
-}
-
-class CutlassProvider final : public Provider {
+class CutlassProvider final : public NvidiaGemmProvider {
  public:
-  std::string_view name() const noexcept override { return "cutlass"; }
+  CutlassProvider() : NvidiaGemmProvider(cutlass_gemm_space) {}
   std::string_view help() const noexcept override {
     return "GEMM kernels of NVIDIA's CUTLASS for Hopper, generated and compiled on their own, run by backend "
            "cuda";
   }
-  bool runs_on(const Device& device) const noexcept override {
-    return device.kind == DeviceKind::gpu && device.vendor == "NVIDIA";
-  }
-  std::span<const Op> ops() const noexcept override {
-    static constexpr Op kOps[] = {Op::gemm};
-    return kOps;
-  }
-  const ConfigSpace& space(Op op) const override {
-    if (op != Op::gemm) fail(Errc::unsupported, "cutlass has no kernels for {}; it has gemm", word(op));
-    return cutlass_gemm_space;
-  }
-
   std::string print(const Signature& signature, const KernelConfig& config) const override {
-    return name_of(signature, config, kCutlassName);
+    return print_parts(signature, config, kCutlassName);
   }
-
-  NamedConfig parse(std::string_view name) const override {
-    NameReader in("cutlass", name);
-    in.literal(kPrefix);
-    NamedConfig result{read_gemm_signature(in, "__"), KernelConfig(cutlass_gemm_space)};
-    in.check_signature(cutlass_gemm_space, result.signature);
-    read_axes(in, result.config, kCutlassName);
-    return result;
+  std::string print_parts(const Signature& signature, const KernelConfig& config,
+                          std::span<const NamePart> parts) const {
+    CutlassConfig::from(config);  // throws for a value that no name can hold
+    return name_of(signature, config, parts);
   }
+  NamedConfig parse(std::string_view name) const override { return named(name, kCutlassName); }
 
   Traits traits(const Signature& signature, const KernelConfig& config, const Device&) const override {
     const CutlassConfig c = CutlassConfig::from(config);
     const bool mma80 = c.is(CutlassPipeline::mma80);
     constexpr double kWarpLanes = 32, kWarpSpecialised = 384;
-    Traits t;
-    t.workers = t.workers_m = t.workers_n = 0;
-    t.packs_a = t.packs_b = 0;
-    t.kind = 0;
+    Traits t = gpu_traits();
     t.tile_m = c.tile_m;
     t.tile_n = c.tile_n;
     t.tile_k = c.tile_k;
@@ -180,10 +151,16 @@ class CutlassProvider final : public Provider {
 
 constexpr ConfigSpace cutlass_gemm_space{"cutlass", Op::gemm, kCutlassAxes};
 
-const Provider& cutlass_provider() {
+namespace {
+
+const CutlassProvider& cutlass() {
   static const CutlassProvider provider;
   return provider;
 }
+
+}  // namespace
+
+const Provider& cutlass_provider() { return cutlass(); }
 
 CutlassConfig CutlassConfig::from(const KernelConfig& config) {
   return typed_config(config, cutlass_gemm_space, kCutlassFields);
@@ -194,7 +171,7 @@ KernelConfig CutlassConfig::kernel_config() const {
 }
 
 std::string cutlass_kernel_name(const Signature& signature, const KernelConfig& config) {
-  return name_of(signature, config, std::span(kCutlassName).first(kKernelParts));
+  return cutlass().print_parts(signature, config, std::span(kCutlassName).first(kKernelParts));
 }
 
 }  // namespace kscout

@@ -2,8 +2,7 @@
 
 #include <cmath>
 
-#include "provider/name_reader.h"
-#include "provider/signature_rules.h"
+#include "provider/nvidia_gemm.h"
 #include "provider/typed_config.h"
 
 namespace kscout {
@@ -24,53 +23,25 @@ constexpr NamePart kHopperName[] = {{"__128x", axis_at(kHopperAxes, "tile_n")},
                                     {"_k", axis_at(kHopperAxes, "split_k")}};
 
 /// Number of trait `algorithm`, above those of cuBLASLt and CUTLASS.
-constexpr std::int32_t kAlgorithm = 1100;
+constexpr std::int32_t kHopperAlgorithm = 1100;
 
-constexpr std::string_view kPrefix = "hopper_gemm_";
-
-class HopperProvider final : public Provider {
+class HopperProvider final : public NvidiaGemmProvider {
  public:
-  std::string_view name() const noexcept override { return "hopper"; }
+  HopperProvider() : NvidiaGemmProvider(hopper_gemm_space) {}
   std::string_view help() const noexcept override {
     return "GEMM kernels for Hopper with lines at any address, run by backend cuda";
   }
   bool built_in() const noexcept override { return true; }
-  bool runs_on(const Device& device) const noexcept override {
-    return device.kind == DeviceKind::gpu && device.vendor == "NVIDIA";
-  }
-  std::span<const Op> ops() const noexcept override {
-    static constexpr Op kOps[] = {Op::gemm};
-    return kOps;
-  }
-  const ConfigSpace& space(Op op) const override {
-    if (op != Op::gemm) fail(Errc::unsupported, "hopper has no kernels for {}; it has gemm", word(op));
-    return hopper_gemm_space;
-  }
-
   std::string print(const Signature& signature, const KernelConfig& config) const override {
-    check_signature(*this, signature);
     HopperConfig::from(config);  // throws for a value that no name can hold
-    std::string text = std::string(kPrefix) + gemm_signature_text(signature);
-    print_axes(text, config, kHopperName);
-    return text;
+    return name_of(signature, config, kHopperName);
   }
-
-  NamedConfig parse(std::string_view name) const override {
-    NameReader in("hopper", name);
-    in.literal(kPrefix);
-    NamedConfig result{read_gemm_signature(in, "__"), KernelConfig(hopper_gemm_space)};
-    in.check_signature(hopper_gemm_space, result.signature);
-    read_axes(in, result.config, kHopperName);
-    return result;
-  }
+  NamedConfig parse(std::string_view name) const override { return named(name, kHopperName); }
 
   Traits traits(const Signature&, const KernelConfig& config, const Device&) const override {
     const HopperConfig c = HopperConfig::from(config);
     constexpr double kTileM = 128, kTileK = 64, kPipelineBytes = 192 * 1024;
-    Traits t;
-    t.workers = t.workers_m = t.workers_n = 0;
-    t.packs_a = t.packs_b = 0;
-    t.kind = 0;
+    Traits t = gpu_traits();
     t.tile_m = t.inner_m = kTileM;
     t.tile_n = t.inner_n = c.tile_n;
     t.tile_k = kTileK;
@@ -84,7 +55,7 @@ class HopperProvider final : public Provider {
     t.persistent = 1;
     t.cluster_m = t.cluster = c.cluster;
     t.cluster_n = 1;
-    t.algorithm = kAlgorithm;
+    t.algorithm = kHopperAlgorithm;
     t.suggestion = 0;
     return t;
   }

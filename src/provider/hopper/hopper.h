@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Describes the project's own GEMM kernels for Hopper (provider `hopper`), which take lines of A, B and C at any
-/// address of an element. Needs no GPU; src/backend/cuda/module/hopper_gemm.h has the kernels.
+/// Describes the project's own GEMM kernels for Hopper (provider `hopper`), which take lines of A, B and C at
+/// any address of an element. Needs no GPU; src/backend/cuda/module/hopper_gemm.h has the kernels.
 ///
 ///     const HopperConfig config = HopperConfig::from(kernel_config);
 ///

@@ -4,6 +4,7 @@
 
 #include "core/fail.h"
 #include "core/names.h"
+#include "provider/nvidia_gemm.h"
 
 namespace kscout {
 
@@ -35,24 +36,13 @@ const ConfigSpace& joint_space() {
   return space;
 }
 
-class NvidiaProvider final : public Provider {
+class NvidiaProvider final : public NvidiaGemmProvider {
  public:
-  std::string_view name() const noexcept override { return "nvidia"; }
+  NvidiaProvider() : NvidiaGemmProvider(joint_space()) {}
   std::string_view help() const noexcept override {
     return "cublaslt and cutlass as one family, run by backend cuda";
   }
   bool built_in() const noexcept override { return true; }
-  bool runs_on(const Device& device) const noexcept override {
-    return device.kind == DeviceKind::gpu && device.vendor == "NVIDIA";
-  }
-  std::span<const Op> ops() const noexcept override {
-    static constexpr Op kOps[] = {Op::gemm};
-    return kOps;
-  }
-  const ConfigSpace& space(Op op) const override {
-    if (op != Op::gemm) fail(Errc::unsupported, "nvidia has no kernels for {}; it has gemm", word(op));
-    return joint_space();
-  }
   std::string print(const Signature& signature, const KernelConfig& config) const override {
     return config_name(signature, checked_member(config));
   }

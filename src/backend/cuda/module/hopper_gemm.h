@@ -3,17 +3,18 @@
 /// Declares the kernels of provider `hopper`: GEMMs for Hopper (sm_90a) whose operands may have lines at any
 /// address of an element.
 ///
-/// Blocks are persistent. One warpgroup fills tiles of A and B in shared memory, two compute 64 rows of a tile each
-/// (wgmma). The tensor memory accelerator loads operands whose address and distance of lines are multiples of 16
-/// bytes. It takes no others, also with a first element that is not at such a multiple; of those, two warpgroups load
-/// aligned pieces of 16 bytes, shift them, and write them where the accelerator would. C is put together in shared
-/// memory at the distance from 16 bytes that it has in global memory, and stored in aligned pieces.
+/// Blocks are persistent. One warpgroup fills tiles of A and B in shared memory, two compute 64 rows of a
+/// tile each (wgmma). The tensor memory accelerator loads operands whose address and distance of lines are
+/// multiples of 16 bytes. It takes no others, also with a first element that is not at such a multiple; of
+/// those, two warpgroups load aligned pieces of 16 bytes, shift them, and write them where the accelerator
+/// would. C is put together in shared memory at the distance from 16 bytes that it has in global memory, and
+/// stored in aligned pieces.
 #include "backend/cuda/module.h"
 
 namespace kscout::cuda {
 
-/// Implements Module::hopper_matmul: C = alpha * A * B for elements of bf16 or fp16, without batches, epilogue and
-/// beta.
+/// Implements Module::hopper_matmul: C = alpha * A * B for elements of bf16 or fp16, without batches,
+/// epilogue and beta.
 CallStatus make_hopper_matmul(const MatmulShape& shape, const HopperKernel& kernel, Matmul** matmul);
 
 }  // namespace kscout::cuda
