@@ -64,8 +64,8 @@ struct Confidence {
 Confidence::Inputs confidence_inputs(ProblemRef problem, std::span<const double> log_tflops,
                                      double octaves) noexcept;
 
-/// "low" below 60 %, "high" from 80 %, else "medium"; "unknown" for NaN. Levels rather than percentages,
-/// because the probability holds only for problems like the trained ones (docs/bench/confidence_h200.md).
+/// "low" below 60 %, "high" from 80 %, else "medium"; "unknown" for NaN. How often picks of each level are
+/// right: docs/bench/confidence_h200.md.
 std::string_view confidence_level(double probability) noexcept;
 
 /// 1 / (1 + e^-x).

@@ -57,8 +57,9 @@ struct ConfidenceFit {
 
 /// Fits one logistic regression with an L2 penalty to the precisely measured choices. Nothing when there are
 /// fewer than kMinChoices, or all have the same outcome. Its inputs are the gaps and the distance outside the
-/// trained region. Sizes, biases of families and the number of samples are none: they do not lower the log
-/// loss on another distribution by 5 % (docs/bench/confidence_h200.md).
+/// trained region. Sizes and biases of families are no inputs: each lowered the log loss on another
+/// distribution by less than 5 % (docs/bench/confidence_h200.md). The number of samples is none either; no
+/// trial tested it alone.
 std::optional<ConfidenceFit> fit_confidence(std::span<const ObservedChoice> choices);
 
 }  // namespace kscout
