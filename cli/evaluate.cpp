@@ -122,6 +122,12 @@ void print_details(const ModelEvaluation& e) {
         "config\n",
         e.shortlisted, 100 * (e.all_scored->mean - s.mean), 100 * (e.all_scored->p10 - s.p10));
   }
+  if (const auto& against = e.against_suggestion) {
+    fmt::print(
+        "speed over the library's first suggestion, {} problems: geometric mean {:.3f}, P10 {:.3f}, worst "
+        "{:.3f}; {} picks are that suggestion\n",
+        against->problems, against->geomean, against->p10, against->min, against->same);
+  }
   if (s.coarse > 0) {
     fmt::print("{} picks were timed less precisely than the oracle, so their efficiency may be far off{}\n",
                s.coarse,
@@ -348,6 +354,9 @@ void setup_evaluate(CLI::App& verb) {
       verb.add_option("--target", options->target,
                       "evaluate this target: tflops|latency|bandwidth|relative|rank (the model's default)"));
   verb.add_flag("--in-sample", options->how.in_sample, "evaluate also sizes that the model was trained on");
+  verb.add_flag_callback(
+      "--no-guard", [options] { options->how.guard = false; },
+      "evaluate the model's own first configs, also where its guard takes the library's first suggestion");
   verb.add_flag("--store", options->store,
                 "store in the model how it chooses on this other GPU, beside the library's first suggestion; "
                 "selectors then take the better one there");

@@ -43,6 +43,9 @@ struct Report {
   std::string target;
   ChoiceSource source = ChoiceSource::fallback;
   double confidence = Choice::unknown;  ///< confidence of the first config
+  double distance = Choice::unknown;    ///< to the trained problems, in octaves
+  std::optional<Guard> guard = {};      ///< of the model
+  bool guarded = false;                 ///< the guard's suggestion is the first config
   ThreadLimit limit = {};
   std::size_t over_limit = 0;  ///< configs of the family that need more threads than the limit
   const Family* family = nullptr;
@@ -92,6 +95,13 @@ void explain_by_model(Report& report, const Model& model, const std::vector<Choi
   report.against_any_cpu = model.data().against_any_cpu;
   report.family = model.family(signature_of(request.problem));
   report.schema = model.data().schema.get();
+  report.distance = model.distance(*report.family, request.problem);
+  report.guard = model.data().guard;
+  const auto suggestion = model.compiled(signature_of(request.problem))->first_suggestion();
+  // A model's own choice of a suggestion has a confidence.
+  report.guarded = report.guard && report.distance > report.guard->distance && suggestion &&
+                   std::isnan(report.confidence) &&
+                   ranked.front().config == report.family->configs[*suggestion];
   // The configs that rank first here. With a thread limit these are not those of the highest scores.
   std::vector<KernelConfig> also = request.asked;
   for (const Choice& choice :
@@ -201,7 +211,7 @@ void print_asked(const Report& report, const Line& line) {
     const double slower = line.time_us / report.top.front().time_us - 1;
     if (*line.rank > 1 && std::isfinite(slower)) fmt::print(": {:.1f} % longer than the first", 100 * slower);
     fmt::print("\n");
-    if (line.explained && *line.rank > 1) print_moves(report, report.top.front(), line);
+    if (!report.guarded && line.explained && *line.rank > 1) print_moves(report, report.top.front(), line);
     return;
   }
   if (!line.left_out.empty()) {
@@ -220,13 +230,30 @@ void print_asked(const Report& report, const Line& line) {
 void print_ways(const std::vector<OtherWay>& ways) {
   if (ways.empty()) return;
   fmt::print(
-      "\nrows are no multiples of 16 bytes; a dispatcher takes the fastest of these where it needs clearly "
-      "less "
-      "time\n\n");
+      "\nrows are no multiples of 16 bytes; a dispatcher takes the fastest of these where it needs "
+      "clearly less time\n\n");
   Table table({"time_us", "copies_us", "config", "runs"});
   for (const OtherWay& way : ways)
     table.add_row({number(way.time_us, 4), number(way.copies_us, 4), text(way.config), text(way.runs)});
   table.print(Format::text);
+}
+
+/// The distance to the trained problems, and what follows from it.
+void print_region(const Report& report) {
+  if (std::isfinite(report.distance)) {
+    const auto limit =
+        report.guard ? fmt::format("; beyond {:.3g} the guard acts", report.guard->distance) : std::string();
+    fmt::print("distance: {:.2f} octaves from the nearest trained problems{}\n", report.distance, limit);
+  }
+  if (report.guarded) {
+    fmt::print(
+        "guard: the library's first suggestion answers, because the problem is far from the trained ones and "
+        "the model sees no clear advantage (KSCOUT_DISABLE=guard: the model answers)\n");
+  }
+  if (std::isfinite(report.confidence)) {
+    fmt::print("confidence: {} ({:.0f} %) that the first is within 3 % of the best\n",
+               confidence_level(report.confidence), 100 * report.confidence);
+  }
 }
 
 void print_text(const Report& report) {
@@ -260,14 +287,12 @@ void print_text(const Report& report) {
     fmt::print("mean efficiency on {} held-out problems: {:.2f} %; the model for any CPU: {:.2f} %\n",
                against->problems, 100 * against->mean, 100 * against->any_cpu_mean);
   }
-  if (std::isfinite(report.confidence)) {
-    fmt::print("confidence: {:.0f} % that the first is within 3 % of the best\n", 100 * report.confidence);
-  }
+  print_region(report);
   if (report.over_limit > 0) {
     fmt::print("threads: {} at most ({}); {} of the family's {} configs need more and are left out\n",
                report.limit.threads, report.limit.because, report.over_limit, report.family->configs.size());
   }
-  if (report.top.size() > 1 && report.top[0].explained && report.top[1].explained) {
+  if (!report.guarded && report.top.size() > 1 && report.top[0].explained && report.top[1].explained) {
     print_moves(report, report.top[0], report.top[1]);
   }
   for (const Line& line : report.asked) print_asked(report, line);
@@ -339,6 +364,14 @@ void print_json(const Report& report) {
   json["target"] = report.target.empty() ? Json(nullptr) : Json(report.target);
   json["expected_score"] = report.why.family ? Json(report.why.expected) : Json(nullptr);
   json["confidence_percent"] = number_json(100 * report.confidence);
+  json["confidence_level"] = std::string(confidence_level(report.confidence));
+  json["distance"] = number_json(report.distance);
+  json["guard"] = nullptr;
+  if (report.guard) {
+    json["guard"] = {{"distance", report.guard->distance},
+                     {"advantage", report.guard->advantage},
+                     {"answers", report.guarded}};
+  }
   json["shortlisted"] = report.why.family ? Json(report.why.shortlisted) : Json(nullptr);
   json["candidates"] = report.why.family ? Json(report.why.candidates) : Json(nullptr);
   json["thread_limit"] = nullptr;
@@ -354,7 +387,7 @@ void print_json(const Report& report) {
   json["top"] = Json::array();
   for (const Line& line : report.top) json["top"].push_back(line_json(report, line));
   json["first_over_second"] = Json::array();
-  if (report.top.size() > 1 && report.top[0].explained && report.top[1].explained) {
+  if (!report.guarded && report.top.size() > 1 && report.top[0].explained && report.top[1].explained) {
     for (const ContributionDifference& move :
          contribution_differences(*report.top[0].explained, *report.top[1].explained)) {
       json["first_over_second"].push_back(

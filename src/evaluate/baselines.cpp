@@ -307,15 +307,11 @@ Scorer oracle_scorer(const MeasurementTable& table) {
 
 }  // namespace
 
-namespace {
-
 bool is_first_suggestion(const KernelConfig& config) {
   const auto& axes = config.space->axes;
   const auto axis = std::ranges::find(axes, "suggestion", &Axis::name);
   return axis != axes.end() && config[static_cast<std::size_t>(axis - axes.begin())] == 1;
 }
-
-}  // namespace
 
 MeasurementTable with_first_suggestion(const MeasurementTable& table) {
   std::unordered_set<Problem> with;

@@ -63,6 +63,8 @@ struct Baseline {
 std::vector<Baseline> baselines(const MeasurementTable& table, const PoolOf& pool,
                                 const std::optional<MeasurementTable>& training, const Scorer& analytic);
 
+/// Whether a config is the library's first suggestion.
+bool is_first_suggestion(const KernelConfig& config);
 /// The part of a table whose problems have a row of the library's first suggestion; no rows when the configs
 /// have no axis `suggestion`.
 MeasurementTable with_first_suggestion(const MeasurementTable& table);

@@ -7,11 +7,13 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include <kscout/provider.h>
 #include <kscout/selector.h>
 
 #include "core/fail.h"
 #include "core/files.h"
 #include "core/json_fields.h"
+#include "core/numbers.h"
 #include "dataset/operations.h"
 #include "dataset/problem_sizes.h"
 #include "features/schema.h"
@@ -39,11 +41,52 @@ std::vector<double> best_tflops(const Scores& scores) {
   return tflops;
 }
 
+/// Puts the library's first suggestion first where the model's guard does (FallbackChain::put_first).
+void apply_guard(const Model& model, const Problem& problem, Target target,
+                 std::span<const KernelConfig> configs, std::span<const double> best, Scores& scores) {
+  const CompiledFamily& family = *model.compiled(signature_of(problem));
+  SelectScratch scratch;
+  const auto guarded = model.guarded(family, problem, target, best, {}, scratch);
+  const auto at = guarded ? std::ranges::find(configs, family.config(*guarded)) : configs.end();
+  if (at == configs.end()) return;
+  const auto first = static_cast<std::size_t>(at - configs.begin());
+  const auto top = std::ranges::max_element(scores.score);
+  if (static_cast<std::size_t>(top - scores.score.begin()) == first) return;
+  scores.tflops[first] = scores.tflops[static_cast<std::size_t>(top - scores.score.begin())];
+  scores.score[first] = std::nextafter(*top, HUGE_VAL);
+  scores.confidence = Measurement::unknown;
+}
+
+/// The picks against the first suggestion; nothing when none was measured.
+std::optional<AgainstSuggestion> against_suggestion(const Evaluation& evaluation,
+                                                    const MeasurementTable& table) {
+  std::unordered_map<Problem, double> suggested;
+  for (const MeasurementTable::Row& row : table.rows) {
+    if (is_first_suggestion(table.configs[row.config]) && row.measured.time_us > 0)
+      suggested[table.problems[row.problem]] = row.measured.time_us;
+  }
+  AgainstSuggestion result;
+  std::vector<double> ratios;
+  for (const ProblemResult& of : evaluation.results) {
+    const auto found = suggested.find(of.problem);
+    if (found == suggested.end() || of.picks.empty() || !(of.picks[0].measured.time_us > 0)) continue;
+    ratios.push_back(found->second / of.picks[0].measured.time_us);
+    result.geomean += std::log(ratios.back());
+    result.same += is_first_suggestion(of.picks[0].config);
+  }
+  if (ratios.empty()) return std::nullopt;
+  result.problems = ratios.size();
+  result.geomean = std::exp(result.geomean / static_cast<double>(ratios.size()));
+  result.min = std::ranges::min(ratios);
+  result.p10 = quantile(std::move(ratios), 0.1);
+  return result;
+}
+
 /// Turns the model into a scorer. Configs that a selector would score come first, among them those outside
 /// the family, which Predictor ranks by the same scores; configs that a shortlist drops follow. `shortlists`:
 /// false scores as if the model had none.
-Scorer model_scorer(const Model& model, Target target, bool shortlists) {
-  return [&model, target, shortlists](const Problem& problem, std::span<const KernelConfig> configs) {
+Scorer model_scorer(const Model& model, Target target, bool shortlists, bool guard) {
+  return [&model, target, shortlists, guard](const Problem& problem, std::span<const KernelConfig> configs) {
     const Family& family = *model.family(signature_of(problem));
     std::vector<double> exact(family.configs.size());
     model.exact_scores(problem, target, exact);
@@ -73,7 +116,9 @@ Scorer model_scorer(const Model& model, Target target, bool shortlists) {
     }
     put_behind(scores.score, runs, first);
     scores.tflops = model.predicted_tflops(problem, target, scores.score);
-    scores.confidence = model.confidence(family, problem, target, best_tflops(scores));
+    const std::vector<double> best = best_tflops(scores);
+    scores.confidence = model.confidence(family, problem, target, best);
+    if (guard) apply_guard(model, problem, target, configs, best, scores);
     return scores;
   };
 }
@@ -102,13 +147,21 @@ std::size_t picks_outside_family(const Model& model, const Evaluation& evaluatio
   return outside;
 }
 
-void require_same_space(const Model& model, const MeasurementTable& table) {
+/// The table with its configs in the space of the model: those of a member of the model's joint provider are
+/// converted.
+MeasurementTable in_space_of(const Model& model, MeasurementTable table) {
   const ConfigSpace& space = model.data().families.front().configs.space();
   if (table.configs.empty()) fail(Errc::invalid_argument, "the dataset has no configs");
-  if (table.configs.front().space != &space) {
-    fail(Errc::invalid_argument, "the model chooses among kernels of {}, the dataset holds kernels of {}",
-         space.provider, table.configs.front().space->provider);
+  for (KernelConfig& config : table.configs) {
+    if (config.space == &space) continue;
+    const auto own = provider(space.provider).own(config);
+    if (!own || own->space != &space) {
+      fail(Errc::invalid_argument, "the model chooses among kernels of {}, the dataset holds kernels of {}",
+           space.provider, config.space->provider);
+    }
+    config = *own;
   }
+  return table;
 }
 
 /// Whether the analytic time describes these kernels: for convolutions, its formula reads axes of a provider.
@@ -157,7 +210,7 @@ std::optional<std::set<ProblemSizes>> training_sizes(const fs::path& model) {
 ModelEvaluation evaluate_model(const fs::path& path, const MeasurementTable& table,
                                const ModelEvaluationOptions& options) {
   const Model model = Model::load(path, &table.device);
-  require_same_space(model, table);
+  const MeasurementTable converted = in_space_of(model, table);
   const Target target = options.target.value_or(model.default_target());
   ModelEvaluation result;
   result.model = path.string();
@@ -172,7 +225,7 @@ ModelEvaluation evaluate_model(const fs::path& path, const MeasurementTable& tab
 
   const auto trained = training_sizes(path);
   result.training_known = trained.has_value();
-  const MeasurementTable evaluated = table_of_problems(table, [&](const Problem& problem) {
+  const MeasurementTable evaluated = table_of_problems(converted, [&](const Problem& problem) {
     const bool seen = trained && trained->contains(sizes_of(problem));
     result.trained_on += seen;
     if (seen && !options.in_sample) return false;
@@ -190,13 +243,16 @@ ModelEvaluation evaluate_model(const fs::path& path, const MeasurementTable& tab
   const PoolOf pool = options.pool == Pool::family     ? family_pool(model, evaluated)
                       : options.pool == Pool::accepted ? accepted_pool(evaluated)
                                                        : measured_pool(evaluated);
-  result.evaluation = evaluate(evaluated, model_scorer(model, target, /*shortlists=*/true), pool);
+  result.evaluation =
+      evaluate(evaluated, model_scorer(model, target, /*shortlists=*/true, options.guard), pool);
   result.picks_outside_family = picks_outside_family(model, result.evaluation);
   if (model.data().shortlist || model.data().first_trees > 0)
-    result.all_scored = evaluate(evaluated, model_scorer(model, target, /*shortlists=*/false), pool).overall;
+    result.all_scored =
+        evaluate(evaluated, model_scorer(model, target, /*shortlists=*/false, options.guard), pool).overall;
   if (result.all_scored) result.shortlisted = model.data().shortlist ? kShortlisted : kKeptByFirstTrees;
   result.baselines = baselines(evaluated, pool, options.training,
                                has_analytic_time(evaluated) ? analytic_scorer(evaluated.device) : Scorer());
+  result.against_suggestion = against_suggestion(result.evaluation, evaluated);
   return result;
 }
 

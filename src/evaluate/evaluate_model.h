@@ -26,8 +26,16 @@ std::optional<std::set<ProblemSizes>> training_sizes(const std::filesystem::path
 struct ModelEvaluationOptions {
   Pool pool = Pool::measured;
   bool in_sample = false;                    ///< evaluate problems of training sizes, too
+  bool guard = true;                         ///< false: choices as with KSCOUT_DISABLE=guard
   std::optional<Target> target;              ///< instead of the model's default
   std::optional<MeasurementTable> training;  ///< dataset on which static baselines are chosen
+};
+
+/// Speeds of the picks divided by those of the library's first suggestion, on problems that have both.
+struct AgainstSuggestion {
+  std::size_t problems = 0;
+  std::size_t same = 0;  ///< picks that are the suggestion
+  double geomean = 0, p10 = 0, min = 0;
 };
 
 struct ModelEvaluation {
@@ -46,6 +54,7 @@ struct ModelEvaluation {
   std::optional<Summary> all_scored;
   std::size_t shortlisted = 0;  ///< number of configs that get exact scores; 0: all
   std::vector<Baseline> baselines;
+  std::optional<AgainstSuggestion> against_suggestion;  ///< nothing when no suggestion was measured
 };
 
 /// Throws what Model::load and evaluate throw; invalid_argument when the model was trained on every problem,

@@ -139,6 +139,14 @@ std::string evaluation_json(const ModelEvaluation& e, std::size_t worst) {
                          {"mean_loss", percent(e.all_scored->mean - e.evaluation.overall.mean)},
                          {"p10_loss", percent(e.all_scored->p10 - e.evaluation.overall.p10)}};
   }
+  json["against_suggestion"] = nullptr;
+  if (const auto& against = e.against_suggestion) {
+    json["against_suggestion"] = {{"problems", against->problems},
+                                  {"picks_of_suggestion", against->same},
+                                  {"geomean", against->geomean},
+                                  {"p10", against->p10},
+                                  {"min", against->min}};
+  }
   json["slices"] = Json::array();
   for (const Slice& slice : e.evaluation.slices) {
     Json line = {{"by", slice.by}, {"value", slice.value}};

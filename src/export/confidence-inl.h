@@ -18,5 +18,7 @@ inline double confidence_of(const Problem& p, const Family& f, const Best& best)
     octaves_beyond += std::fabs(size - held);
     log_odds += confidence_weight[3 + i] * held;
   }
+  const double outside = has_region ? distance_of(p, f) - confidence_inside : 0.0;
+  log_odds += confidence_weight[7] * (outside < 0 ? 0.0 : outside);
   return 1 / (1 + std::exp(-log_odds)) * std::exp2(-octaves_beyond);
 }

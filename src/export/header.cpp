@@ -131,6 +131,7 @@ class HeaderWriter {
     out += fixed_text("family");
     out += families;
     out += shortlist_text();
+    out += region_text();
     out += confidence_text();
     out += "\n";
     out += fixed_text("select");
@@ -243,6 +244,20 @@ class HeaderWriter {
                      cpp_number(target_.slope));
   }
 
+  /// Only choices by the model's default target have a guard.
+  std::string region_text() const {
+    const ModelData& data = model_.data();
+    const bool guards = data.guard && target_.target == model_.default_target();
+    const Guard guard = data.guard.value_or(Guard{});
+    return fmt::format(
+        "\n// The trained problems, and when the library's first suggestion answers far from them.\n"
+        "inline constexpr bool has_region = {}, has_guard = {};\n"
+        "inline constexpr int region_steps = {};\n"
+        "inline constexpr double guard_distance = {}, guard_advantage = {};\n\n{}",
+        data.region.has_value(), guards, Region::steps, cpp_number(guard.distance),
+        cpp_number(guard.advantage), fixed_text("region"));
+  }
+
   /// Only the model's default target has a calibrated confidence.
   const Confidence* confidence() const {
     const auto& of = model_.data().confidence;
@@ -250,7 +265,7 @@ class HeaderWriter {
   }
 
   std::string confidence_text() const {
-    static_assert(Confidence::first_size == 3 && Confidence::sizes == 4,
+    static_assert(Confidence::first_size == 3 && Confidence::sizes == 4 && Confidence::inputs.size() == 8,
                   "confidence-inl.h spells the inputs out");
     std::string out = fmt::format("inline constexpr int max_ranked = {};\n", Confidence::top);
     out += "\n";
@@ -259,11 +274,12 @@ class HeaderWriter {
     const auto constant = [&](std::string_view name, double value) {
       out += fmt::format("inline constexpr double {} = {};\n", name, cpp_number(value));
     };
-    out += "\n// Confidence in a choice: logistic regression on gaps and sizes.\n";
+    out += "\n// Confidence in a choice: logistic regression on gaps, sizes and distance.\n";
     if (!of)
       return out +
              "inline double confidence_of(const Problem&, const Family&, const Best&) { return unknown; }\n";
     constant("confidence_min_gap", Confidence::min_gap);
+    constant("confidence_inside", Confidence::inside);
     out += cpp_array("double", "confidence_weight", std::span<const double>(of->weight));
     out += cpp_array("double", "confidence_low", std::span<const double>(of->low));
     out += cpp_array("double", "confidence_high", std::span<const double>(of->high));
@@ -297,6 +313,16 @@ class HeaderWriter {
                          std::vector<std::uint8_t>(compiled.always().begin(), compiled.always().end()));
       });
       const std::string outputs = outputs_text(pool, family);
+      const auto suggestion = CompiledFamily(family).first_suggestion();
+      std::vector<std::int32_t> prototypes;
+      if (const auto& region = model_.data().region) {
+        for (const Region::Prototype& prototype : region->prototypes[position])
+          prototypes.insert(prototypes.end(), prototype.begin(), prototype.end());
+      }
+      const std::string prototype_table =
+          prototypes.empty() ? "nullptr" : pool.add("prototypes", [&](const auto& name) {
+            return cpp_array("std::int32_t", name, prototypes);
+          });
       max_configs = std::max(max_configs, family.configs.size());
       const std::string applicable =
           pool.add("rules", [&](const auto& name) { return rules_text(name, family, asked); });
@@ -305,11 +331,12 @@ class HeaderWriter {
           "    {{{{DType::{}, DType::{}, DType::{}, DType::{}, Layout::{}, Epilogue::{}, {}}}, {}, {}, {}, "
           "{}, "
           "{},\n"
-          "     {}, {}, {}, {}, {}, {}_of_problem, {}_serve}},\n",
+          "     {}, {}, {}, {}, {}, {}, {}, {}, {}_of_problem, {}_serve}},\n",
           word(s.dtype_a), word(s.dtype_b), word(s.dtype_c), word(s.dtype_acc), word(s.layout),
           word(s.epilogue), s.accumulate, family.configs.size(), family.default_config, outputs, always,
-          cpp_number(confidence() ? confidence()->bias_of(position) : 0), names, configs, feature_values,
-          rule_values, asked.config_values(), applicable, applicable);
+          cpp_number(confidence() ? confidence()->bias_of(position) : 0),
+          suggestion ? static_cast<std::int64_t>(*suggestion) : -1, prototype_table, prototypes.size() / 4,
+          names, configs, feature_values, rule_values, asked.config_values(), applicable, applicable);
     }
     const ConfigSpace& space = model_.data().families.front().configs.space();
     std::vector<std::string> axes;

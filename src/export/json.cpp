@@ -6,6 +6,7 @@
 #include "export/header.h"
 #include "features/schema.h"
 #include "select/confidence_json.h"
+#include "select/region_json.h"
 
 namespace kscout {
 
@@ -147,6 +148,8 @@ std::string model_json(const Model& model) {
                                      {"problems", result.problems}});
   }
   json["confidence"] = confidence_json(data.confidence);
+  json["region"] = region_json(data.region);
+  json["guard"] = guard_json(data.guard);
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

@@ -78,6 +78,16 @@ struct Choice {
   double confidence = unknown;  // probability of being within 3 % of the best; unknown without calibration
 };
 
+// Whether the library's first suggestion answers: the problem is far from the trained ones, the first config
+// is predicted to be hardly faster than the others, and the suggestion applies.
+inline bool is_guarded(const Problem& p, const Family& f, const Best& best, const std::uint8_t* applicable) {
+  if (!has_guard || f.suggestion < 0 || applicable[f.suggestion] == 0) return false;
+  if (!(distance_of(p, f) > guard_distance)) return false;
+  const double first = predicted_tflops(p, best.score[0], best.score[0]),
+               last = predicted_tflops(p, best.score[best.count - 1], best.score[0]);
+  return std::log(first) - std::log(last) < guard_advantage;
+}
+
 // Returns the best config of a problem with valid sizes (of a GEMM: none negative, batch at least 1; of a
 // convolution: at least 1, groups divide the channels, the filter fits the padded image); of equal scores the
 // first. Allocates nothing; thread-safe.
@@ -92,6 +102,10 @@ inline Choice select(const Problem& p) {
   choice.config = best.config[0];
   choice.score = best.score[0];
   choice.confidence = confidence_of(p, *f, best);
+  if (choice.config != f->suggestion && is_guarded(p, *f, best, applicable)) {
+    choice.config = f->suggestion;  // counts as equally fast
+    choice.confidence = unknown;
+  }
   choice.name = f->names[choice.config];
   choice.axes = f->configs + static_cast<std::ptrdiff_t>(choice.config) * axis_count;
   choice.tflops = predicted_tflops(p, choice.score, choice.score);

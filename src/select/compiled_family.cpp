@@ -8,6 +8,9 @@ CompiledFamily::CompiledFamily(const Family& family)
     : family_(&family), rules_(family.applicability, family.configs, family.traits, family.device) {
   for (const Traits& traits : family.traits) always_.push_back(traits.suggestion > 0 ? 1 : 0);
   always_[family.default_config] = 1;
+  const auto first = std::ranges::find(family.traits, 1, &Traits::suggestion);
+  if (first != family.traits.end())
+    first_suggestion_ = static_cast<std::uint32_t>(first - family.traits.begin());
 }
 
 std::span<const std::uint8_t> CompiledFamily::applicable(ProblemRef problem,

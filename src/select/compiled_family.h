@@ -8,6 +8,7 @@
 ///     const auto able = compiled.able(problem, {}, scratch);    // positions of those configs
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -57,6 +58,8 @@ class CompiledFamily {
   KernelConfig config(std::size_t i) const noexcept { return family_->configs[i]; }
   /// 1 for each config that is on every shortlist: the default config and a library's own suggestions.
   std::span<const std::uint8_t> always() const noexcept { return always_; }
+  /// Position of the library's first suggestion; nothing when the family has none.
+  std::optional<std::uint32_t> first_suggestion() const noexcept { return first_suggestion_; }
 
   /// 1 for each config that every applicability rule admits for the problem and that `allowed` (empty: all)
   /// does not exclude; in memory of `scratch`.
@@ -74,6 +77,7 @@ class CompiledFamily {
   const Family* family_;
   ApplicabilityRules rules_;
   std::vector<std::uint8_t> always_;
+  std::optional<std::uint32_t> first_suggestion_;
 };
 
 /// The positions of marked elements, ascending; in memory of `positions`.

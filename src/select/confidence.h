@@ -2,11 +2,12 @@
 /// \file
 /// Estimates the probability that a model's choice runs within 3 % of the best config.
 ///
-///     const double p = confidence.probability(family, problem, log_tflops);   // predicted, best first
+///     const double octaves = region.distance(family, problem);
+///     const double p = confidence.probability(family, problem, log_tflops, octaves);   // predicted, best first
+///     fmt::print("{}", confidence_level(p));                                           // low, medium or high
 ///
-/// Method: logistic regression on facts that are known at selection time, then Platt scaling (Platt 1999).
-/// train/confidence.h fits both to choices for problems whose sizes were held out from the forest. So 0.7
-/// means: about 70 of 100 such choices were within 3 % of the fastest measured config.
+/// Method: logistic regression with an L2 penalty on facts that are known at selection time;
+/// train/confidence.h fits it to choices for problems whose sizes were held out from the forest.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -29,26 +30,29 @@ struct Confidence {
   static constexpr double min_gap = 0.003;
 
   /// The inputs of the probability, in the order of `weight`. Gaps are ln(gap + min_gap) of the difference in
-  /// predicted ln TFLOPS between the first config and another one; sizes are log2.
-  static constexpr std::array<std::string_view, 7> inputs = {
-      "gap_to_second", "gap_to_third", "gap_to_eighth", "m", "n", "k", "batch"};
-  static constexpr std::size_t first_size = 3;  ///< the inputs from this index on are sizes
-  static constexpr std::size_t sizes = inputs.size() - first_size;
+  /// predicted ln TFLOPS between the first config and another one; sizes, which only older models use, are
+  /// log2; `outside` is the distance to the trained problems (Region) less `inside`, at least 0.
+  static constexpr std::array<std::string_view, 8> inputs = {
+      "gap_to_second", "gap_to_third", "gap_to_eighth", "m", "n", "k", "batch", "outside"};
+  static constexpr std::size_t first_size = 3;  ///< inputs first_size to first_size + sizes - 1 are sizes
+  static constexpr std::size_t sizes = 4;
+  /// Octaves: nine tenths and more of the held-out problems are nearer to the trained ones.
+  static constexpr double inside = 2;
   using Inputs = std::array<double, inputs.size()>;
 
   double bias = 0;
-  std::vector<double> family_bias;   ///< per family, added to bias; empty: no family has a bias of its own
-  Inputs weight{};                   ///< weight of each input in the log-odds
-  std::array<double, sizes> low{};   ///< log2 of the smallest sizes in training
-  std::array<double, sizes> high{};  ///< log2 of the largest sizes in training
+  std::vector<double> family_bias;  ///< older models: per family, added to bias; empty: none
+  Inputs weight{};                  ///< weight of each input in the log-odds
+  /// Older models: log2 of the smallest and largest sizes in training. Other models have a distance instead.
+  std::array<double, sizes> low{}, high{64, 64, 64, 64};
   bool operator==(const Confidence&) const = default;
 
   /// `family`: position of the problem's family in the model. `log_tflops`: up to `top` predictions, best
-  /// first, relative to any common base. Sizes outside the trained range count as the nearest trained size,
-  /// and each factor of 2 outside the range halves the result, because data inside the range cannot show how
-  /// accuracy falls outside. Returns 1 when there is no second config. Takes no lock, allocates nothing.
-  double probability(std::size_t family, ProblemRef problem,
-                     std::span<const double> log_tflops) const noexcept;
+  /// first, relative to any common base. `octaves`: distance to the trained problems; 0 for a model without
+  /// Region. Sizes outside `low` and `high` count as the nearest of them, and each factor of 2 outside halves
+  /// the result. Returns 1 when there is no second config. Takes no lock, allocates nothing.
+  double probability(std::size_t family, ProblemRef problem, std::span<const double> log_tflops,
+                     double octaves) const noexcept;
 
   /// The sum of the common bias and the family's own.
   double bias_of(std::size_t family) const noexcept {
@@ -57,7 +61,12 @@ struct Confidence {
 };
 
 /// The inputs, with sizes as they are, also outside the trained range. Needs at least two predictions.
-Confidence::Inputs confidence_inputs(ProblemRef problem, std::span<const double> log_tflops) noexcept;
+Confidence::Inputs confidence_inputs(ProblemRef problem, std::span<const double> log_tflops,
+                                     double octaves) noexcept;
+
+/// "low" below 60 %, "high" from 80 %, else "medium"; "unknown" for NaN. How often picks of each level are
+/// right: docs/bench/confidence_h200.md.
+std::string_view confidence_level(double probability) noexcept;
 
 /// 1 / (1 + e^-x).
 double logistic(double x) noexcept;

@@ -187,25 +187,37 @@ std::optional<FallbackChain::Vote> FallbackChain::rank_by_model(ProblemRef probl
   // A model for any CPU has no forest of an absolute speed: its one order answers for all.
   const Target target =
       model.data().any_cpu ? model.default_target() : target_of(by).value_or(model.default_target());
-  const std::size_t looked_at = model.data().confidence ? std::max(count, Confidence::top) : count;
+  const bool looks = model.data().confidence || model.data().guard;
+  const std::size_t looked_at = looks ? std::max(count, Confidence::top) : count;
   Vote vote{.family = family, .ranked = {}, .source = source_of(model)};
   scratch.ranked.resize(std::min(looked_at, family->size()));
   const auto& allowed = allowed_[model.position(family->family())];
   const std::size_t found = model.rank(*family, problem, target, allowed, scratch.ranked, scratch, calls_);
   if (found == 0) return std::nullopt;
   vote.ranked = std::span(scratch.ranked).first(found);
-  vote.confidence = confidence_in(vote, problem, target);
+  std::array<double, Confidence::top> tflops{};
+  const std::size_t tops = std::min(tflops.size(), found);
+  for (std::size_t i = 0; i < tops; ++i) tflops[i] = vote.ranked[i].tflops;
+  const auto best = std::span(tflops).first(tops);
+  // Both are about the fastest config; one that was preferred for its set-up need not be that.
+  if (calls_ > 0 && !std::ranges::is_sorted(best, std::ranges::greater())) return vote;
+  vote.confidence = model.confidence(family->family(), problem, target, best);
+  if (switches_.guard_off) return vote;
+  if (const auto first = model.guarded(*family, problem, target, best, allowed, scratch))
+    put_first(vote, *first);
   return vote;
 }
 
-double FallbackChain::confidence_in(const Vote& vote, ProblemRef problem, Target target) const {
-  std::array<double, Confidence::top> tflops{};
-  const std::size_t count = std::min(tflops.size(), vote.ranked.size());
-  for (std::size_t i = 0; i < count; ++i) tflops[i] = vote.ranked[i].tflops;
-  // It is the confidence that a config is fast; one that was preferred for its set-up need not be.
-  if (calls_ > 0 && !std::ranges::is_sorted(std::span(tflops).first(count), std::ranges::greater()))
-    return Choice::unknown;
-  return model_->model.confidence(vote.family->family(), problem, target, std::span(tflops).first(count));
+void FallbackChain::put_first(Vote& vote, std::uint32_t config) {
+  if (vote.ranked.front().config == config) return;
+  auto at = std::ranges::find(vote.ranked, config, &Ranked::config);
+  if (at == vote.ranked.end()) --at;   // takes the place of the last one
+  Ranked first = vote.ranked.front();  // the trees do not score suggestions: it counts as equally fast
+  first.config = config;
+  first.setup_us = Choice::unknown;
+  std::move_backward(vote.ranked.begin(), at, at + 1);
+  vote.ranked.front() = first;
+  vote.confidence = Choice::unknown;
 }
 
 std::optional<FallbackChain::Vote> FallbackChain::rank_by_cost(ProblemRef problem, std::size_t count,

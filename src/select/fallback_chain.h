@@ -93,8 +93,8 @@ class FallbackChain {
                         SelectScratch& scratch) const;
   std::optional<Vote> rank_by_model(ProblemRef problem, By by, std::size_t count,
                                     SelectScratch& scratch) const;
-  /// The model's confidence in the first config.
-  double confidence_in(const Vote& vote, ProblemRef problem, Target target) const;
+  /// Puts a config of the family before all others.
+  static void put_first(Vote& vote, std::uint32_t config);
   std::optional<Vote> rank_by_cost(ProblemRef problem, std::size_t count, SelectScratch& scratch) const;
   /// The family that answers for a signature; null when there is none.
   const CompiledFamily* family_of(const Signature& signature) const;

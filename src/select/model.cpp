@@ -115,8 +115,9 @@ void check_any_cpu(const ModelData& data) {
     return;
   }
   if (data.against_any_cpu) fail(Errc::invalid_argument, "a model for any CPU is not compared with itself");
-  if (data.shortlist || data.confidence || data.families.front().device.kind != DeviceKind::cpu)
-    fail(Errc::invalid_argument, "a model for any CPU has no shortlist, no confidence and no GPU");
+  if (data.shortlist || data.confidence || data.region ||
+      data.families.front().device.kind != DeviceKind::cpu)
+    fail(Errc::invalid_argument, "a model for any CPU has no shortlist, no confidence, no region and no GPU");
   for (const TargetForest& target : data.targets) {
     if (target.target != Target::relative && target.target != Target::rank)
       fail(Errc::invalid_argument, "target {} of a model for any CPU: relative or rank", word(target.target));
@@ -131,6 +132,8 @@ void check_other_gpus(const ModelData& data) {
 
 void check_confidence(const ModelData& data) {
   if (data.confidence) check(*data.confidence, data.families.size());
+  if (data.region) check(*data.region, data.families.size());
+  if (data.guard && !data.region) fail(Errc::invalid_argument, "a guard needs the region of the training");
 }
 
 void check_shortlist(const ModelData& data) {
@@ -433,6 +436,49 @@ std::size_t Model::rank(const CompiledFamily& family, ProblemRef problem, Target
   count = std::min(count, best.size());
   std::ranges::copy(room.first(count), best.begin());
   return count;
+}
+
+namespace {
+
+using TopSpeeds = std::array<double, Confidence::top>;
+
+/// ln of the first Confidence::top speeds, in memory of `room`.
+std::span<const double> log_speeds(std::span<const double> tflops, TopSpeeds& room) noexcept {
+  const std::size_t count = std::min(tflops.size(), room.size());
+  for (std::size_t i = 0; i < count; ++i) room[i] = std::log(tflops[i]);
+  return std::span(room).first(count);
+}
+
+}  // namespace
+
+double Model::distance(const Family& family, ProblemRef problem) const noexcept {
+  if (!data().region) return std::numeric_limits<double>::quiet_NaN();
+  return data().region->distance(position(family), problem);
+}
+
+double Model::confidence(const Family& family, ProblemRef problem, Target target,
+                         std::span<const double> tflops) const noexcept {
+  const auto& calibrated = data().confidence;
+  if (!calibrated || tflops.empty() || target != default_target())
+    return std::numeric_limits<double>::quiet_NaN();
+  TopSpeeds room{};
+  const double octaves = data().region ? distance(family, problem) : 0;
+  return calibrated->probability(position(family), problem, log_speeds(tflops, room), octaves);
+}
+
+std::optional<std::uint32_t> Model::guarded(const CompiledFamily& family, ProblemRef problem, Target target,
+                                            std::span<const double> tflops,
+                                            std::span<const std::uint8_t> allowed,
+                                            SelectScratch& scratch) const {
+  const std::optional<std::uint32_t> suggestion = family.first_suggestion();
+  if (!data().guard || !suggestion || tflops.empty() || target != default_target()) return std::nullopt;
+  TopSpeeds room{};
+  if (!data().guard->applies(distance(family.family(), problem), log_speeds(tflops, room)))
+    return std::nullopt;
+  const bool excluded = !allowed.empty() && allowed[*suggestion] == 0;
+  if (excluded || family.applicable_among(problem, std::span(&*suggestion, 1), scratch) == 0)
+    return std::nullopt;
+  return suggestion;
 }
 
 void Model::score(ProblemRef problem, std::span<double> scores) const {

@@ -26,6 +26,7 @@
 #include "forest/shortlist.h"
 #include "select/compiled_family.h"
 #include "select/confidence.h"
+#include "select/region.h"
 
 namespace kscout {
 
@@ -90,6 +91,9 @@ struct ModelData {
   std::string fingerprint;  ///< fingerprint of the training data
   /// Confidence in choices by the default target; nothing when the data did not suffice to fit it.
   std::optional<Confidence> confidence;
+  std::optional<Region> region;  ///< of the training problems; older models have none
+  /// Of a model of a GPU library with suggestions: when the first suggestion answers. Needs `region`.
+  std::optional<Guard> guard;
   /// The model answers for every CPU (Model::for_device). Its targets are relative or rank; best_tflops
   /// predicts ln TFLOPS of any_cpu() as if every CPU reached the same share of its peak.
   bool any_cpu = false;
@@ -178,6 +182,17 @@ class Model {
   /// first. NaN when the model has no confidence.
   double confidence(const Family& family, ProblemRef problem, Target target,
                     std::span<const double> tflops) const noexcept;
+
+  /// Distance of a problem to the trained ones in octaves (Region::distance); NaN for a model without Region.
+  /// `family` is one of data().families.
+  double distance(const Family& family, ProblemRef problem) const noexcept;
+
+  /// The config that the guard puts before the first one of a ranking by the default target: the library's
+  /// first suggestion. Nothing when the model has no guard, the guard does not apply, or a rule or `allowed`
+  /// (empty: all) excludes the suggestion. `tflops`: as for confidence().
+  std::optional<std::uint32_t> guarded(const CompiledFamily& family, ProblemRef problem, Target target,
+                                       std::span<const double> tflops, std::span<const std::uint8_t> allowed,
+                                       SelectScratch& scratch) const;
 
  private:
   struct Compiled;

@@ -13,6 +13,7 @@ namespace {
 
 constexpr ChoiceSource kSwitchable[] = {ChoiceSource::cache, ChoiceSource::db, ChoiceSource::model,
                                         ChoiceSource::any_cpu, ChoiceSource::analytic};
+constexpr std::string_view kGuard = "guard";
 
 std::vector<std::string> parts_of(const std::string& list) {
   std::vector<std::string> parts;
@@ -51,6 +52,7 @@ std::vector<std::string> suggestions(const NameSpace& names) {
   auto known = suggestions(names);
   if (std::string_view(variable) == "KSCOUT_DISABLE") {
     for (const ChoiceSource source : kSwitchable) known.emplace_back(word(source));
+    known.emplace_back(kGuard);
   }
   const auto near = nearest_word(name, views(known));
   fail(Errc::invalid_argument, "{}: unknown config '{}'{}: {}", variable, name,
@@ -116,6 +118,8 @@ Switches Switches::from_environment(const NameSpace& names) {
     const auto source = std::ranges::find(kSwitchable, name, [](ChoiceSource of) { return word(of); });
     if (source != std::end(kSwitchable)) {
       switches.disabled_sources |= 1U << static_cast<int>(*source);
+    } else if (name == kGuard) {
+      switches.guard_off = true;
     } else if (const auto named = named_config("KSCOUT_DISABLE", name, names)) {
       switches.disabled.push_back(*named);
     }

@@ -7,7 +7,8 @@
 ///
 /// KSCOUT_FORCE    comma-separated config names: each config is used for every problem that it can take and
 ///                 that has its types and layout
-/// KSCOUT_DISABLE  comma-separated sources (cache, db, model, analytic) and config names that are not used
+/// KSCOUT_DISABLE  comma-separated sources (cache, db, model, analytic), config names that are not used, and
+///                 `guard`: the model's first config answers also far from the trained problems
 #include <cstdint>
 #include <span>
 #include <string>
@@ -34,6 +35,7 @@ struct Switches {
   std::vector<NamedConfig> forced;
   std::vector<NamedConfig> disabled;
   std::uint32_t disabled_sources = 0;  ///< one bit per ChoiceSource
+  bool guard_off = false;              ///< of the model (select/region.h)
 
   bool off(ChoiceSource source) const noexcept { return (disabled_sources >> static_cast<int>(source)) & 1U; }
 

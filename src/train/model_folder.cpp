@@ -90,34 +90,15 @@ std::string now() {
   return text;
 }
 
-/// Mean confidence and observed rate of each family, out of fold.
-Json families_confidence_json(const TrainingResult& result) {
-  const ConfidenceFit& fit = *result.confidence;
-  const std::vector<double>& own = fit.confidence.family_bias;
-  Json families = Json::array();
-  for (std::size_t i = 0; i < fit.families.size(); ++i) {
-    const ConfidenceFit::OfFamily& of = fit.families[i];
-    families.push_back({{"signature", record_json(result.model.data().families[i].signature)},
-                        {"choices", of.choices},
-                        {"within_rate", number_or_null(of.within_rate)},
-                        {"as_seen", number_or_null(of.as_seen)},
-                        {"claimed", number_or_null(of.claimed)},
-                        {"bias", own.empty() ? 0 : own[i]}});
-  }
-  return families;
-}
-
 /// Quality of the confidence out of fold, in fractions; null when there were too few choices to fit.
 Json confidence_json(const TrainingResult& result) {
   if (!result.confidence) return nullptr;
   const ConfidenceFit& fit = *result.confidence;
-  return {{"choices", fit.as_seen.size()},
-          {"claimed_for_repeats", number_or_null(fit.claimed_for_repeats.value_or(Measurement::unknown))},
+  return {{"choices", fit.out_of_fold.size()},
           {"within_rate", fit.within_rate},
           {"log_loss", fit.log_loss},
           {"log_loss_of_rate", fit.log_loss_of_rate},
-          {"efficiency", fit.efficiency},
-          {"families", families_confidence_json(result)}};
+          {"efficiency", fit.efficiency}};
 }
 
 /// Cost of the shortlist out of fold, in fractions; null when no family is large enough.

@@ -205,6 +205,13 @@ std::vector<double> median_setup_us(std::span<const MeasurementTable> tables, co
   return medians;
 }
 
+/// Whether the kernels' library suggests configs.
+bool has_suggestions(std::span<const Family> families) {
+  return std::ranges::any_of(families, [](const Family& family) {
+    return std::ranges::find(family.traits, 1, &Traits::suggestion) != family.traits.end();
+  });
+}
+
 /// Families of the signatures that were measured.
 std::vector<Family> measured_families(std::vector<Family> families, const TrainingSet& set) {
   std::erase_if(families, [&](const Family& family) {
@@ -564,13 +571,15 @@ TrainingResult train(std::span<const MeasurementTable> tables, std::vector<Famil
   const bool lower_is_better = data.targets.front().target == Target::latency;
   ShortlistFit shortlist;
   std::optional<ConfidenceFit> confidence;
-  // A shortlist names configs and a confidence holds for one machine: a model for any CPU has neither.
+  // A shortlist names configs, and a confidence and a region hold for the problems of one machine: a model
+  // for any CPU has none of them.
   if (!any) {
     if (progress) progress("shortlist");
     shortlist = fit_shortlist(set, data.families, fold_of, scores, lower_is_better, options.parameters.seed);
     data.shortlist = shortlist.shortlist;
-    confidence = fit_confidence(observed_choices(set, data.targets.front(), scores, fold_of, data.families),
-                                data.families.size());
+    data.region = fit_region(set, data.families, [](std::size_t) { return true; });
+    if (options.guard && has_suggestions(data.families)) data.guard = Guard{};
+    confidence = fit_confidence(observed_choices(set, data.targets.front(), scores, fold_of, data.families));
     if (confidence) data.confidence = confidence->confidence;
   }
   auto devices = device_results(set, *schema, scores, lower_is_better);

@@ -47,6 +47,8 @@ struct TrainOptions {
   /// Maximum number of retrainings with higher weights (1 to 5) for problems whose out-of-fold choice was
   /// bad. Keeps the weights that choose best out of fold, or the plain weights if none is better.
   int hard_rounds = 0;
+  /// Gives a model of a library with suggestions a guard (select/region.h).
+  bool guard = true;
   /// Folder that keeps finished targets until the caller removes it: an interrupted training continues from
   /// them (train/checkpoint.h). Empty: keeps none.
   std::filesystem::path checkpoint = {};

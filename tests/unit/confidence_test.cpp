@@ -11,6 +11,7 @@
 
 #include "evaluate/evaluate.h"
 #include "support/toy_model.h"
+#include "train/region.h"
 
 namespace kscout {
 namespace {
@@ -28,9 +29,10 @@ class World {
     Drawn drawn;
     Confidence::Inputs& x = drawn.choice.inputs;
     for (std::size_t i = 0; i < Confidence::first_size; ++i) x[i] = -5 + 4 * fraction();
-    for (std::size_t i = Confidence::first_size; i < x.size(); ++i) x[i] = 12 * fraction();
-    x.back() = 0;  // batch 1 throughout
-    drawn.truth = logistic(1.5 * (x[0] + 3) + 0.4 * (x[3] - 6));
+    for (std::size_t i = Confidence::first_size; i < 6; ++i) x[i] = 12 * fraction();
+    x[6] = 0;  // batch 1 throughout
+    x[7] = 1.5 * fraction();
+    drawn.truth = logistic(1.5 * (x[0] + 3) + 0.4 * (x[2] + 3) - 0.85 * (x[7] - 0.75));
     const bool right = fraction() < drawn.truth;
     drawn.choice.efficiency = right ? 0.98 + 0.02 * fraction() : 0.4 + 0.5 * fraction();
     drawn.choice.fold = static_cast<std::uint32_t>(rng_() % 5);
@@ -67,7 +69,10 @@ TEST(Confidence, FindsTheTrueProbabilities) {
   for (int i = 0; i < 500; ++i) {
     const World::Drawn drawn = world.draw();
     const auto [problem, log_tflops] = problem_with(drawn.choice.inputs);
-    off += std::fabs(fit->confidence.probability(0, problem, log_tflops) - drawn.truth) / 500;
+    off += std::fabs(fit->confidence.probability(0, problem, log_tflops,
+                                                 Confidence::inside + drawn.choice.inputs.back()) -
+                     drawn.truth) /
+           500;
   }
   EXPECT_LT(off, 0.02) << "mean difference of claimed and true probability";
   EXPECT_LT(fit->log_loss, 0.85 * fit->log_loss_of_rate);
@@ -81,7 +86,9 @@ TEST(Confidence, ClaimsHoldOnProblemsNeverSeen) {
   for (int i = 0; i < 20000; ++i) {
     const World::Drawn drawn = world.draw();
     const auto [problem, log_tflops] = problem_with(drawn.choice.inputs);
-    claims.push_back({fit->confidence.probability(0, problem, log_tflops), drawn.choice.efficiency > 0.95});
+    claims.push_back(
+        {fit->confidence.probability(0, problem, log_tflops, Confidence::inside + drawn.choice.inputs.back()),
+         drawn.choice.efficiency > 0.95});
   }
   const Reliability r = reliability(claims);
   EXPECT_TRUE(r.holds());
@@ -93,10 +100,13 @@ TEST(Confidence, ClaimsHoldOnProblemsNeverSeen) {
 TEST(Confidence, InputsThatTellNothingGiveTheRate) {
   World world(3);
   auto choices = world.choices(600);
-  for (std::size_t i = 0; i < choices.size(); ++i) choices[i].efficiency = world.fraction() < 0.3 ? 1 : 0.5;
+  for (auto& choice : choices) {
+    choice.efficiency = world.fraction() < 0.3 ? 1 : 0.5;
+    choice.inputs.back() = 0;
+  }
   const auto fit = fit_confidence(choices);
   ASSERT_TRUE(fit);
-  for (const double p : fit->claimed) EXPECT_NEAR(p, fit->within_rate, 0.15);
+  for (const double p : fit->out_of_fold) EXPECT_NEAR(p, fit->within_rate, 0.15);
   EXPECT_NEAR(fit->log_loss, fit->log_loss_of_rate, 0.02);
 }
 
@@ -110,12 +120,10 @@ TEST(Confidence, ChoicesOfFewSamplesDoNotCount) {
     choice.efficiency *= 0.96;
     choices.push_back(choice);
   }
-  choices.back().inputs[Confidence::first_size] = 15;  // larger than any other
   const auto fit = fit_confidence(choices);
   EXPECT_EQ(fit->confidence.bias, with_good_judges->confidence.bias);
   EXPECT_EQ(fit->confidence.weight, with_good_judges->confidence.weight);
-  EXPECT_EQ(fit->claimed.size(), 3000u);
-  EXPECT_EQ(fit->confidence.high[0], 15) << "its size was trained on all the same";
+  EXPECT_EQ(fit->out_of_fold.size(), 3000u);
 
   choices.back().reference_repeats = 50;
   EXPECT_EQ(precisely_measured(choices).size(), 3001u) << "half as often is enough";
@@ -135,147 +143,18 @@ TEST(Confidence, AllCountWhereFewWouldBeLeft) {
   EXPECT_TRUE(precisely_measured({}).empty());
 }
 
-/// Choices whose best is known by 50 to 100 samples: with each halving of them the log of the odds falls by
-/// `harm`, as a lucky best makes good choices look bad.
-std::vector<ObservedChoice> measured_by_few(World& world, std::size_t count, double harm) {
-  std::vector<ObservedChoice> choices;
-  for (std::size_t i = 0; i < count; ++i) {
-    World::Drawn drawn = world.draw();
-    drawn.choice.reference_repeats = std::round(50 * std::exp2(world.fraction()));
-    const double odds =
-        std::log(drawn.truth / (1 - drawn.truth)) - harm * std::log2(100 / drawn.choice.reference_repeats);
-    drawn.choice.efficiency = world.fraction() < logistic(odds) ? 0.99 : 0.6;
-    choices.push_back(drawn.choice);
-  }
-  return choices;
-}
-
-/// Mean difference of claimed and true probability.
-double bias_of_claims(const Confidence& confidence, World& world) {
-  double off = 0;
-  for (int i = 0; i < 500; ++i) {
-    const World::Drawn drawn = world.draw();
-    const auto [problem, log_tflops] = problem_with(drawn.choice.inputs);
-    off += (confidence.probability(0, problem, log_tflops) - drawn.truth) / 500;
-  }
-  return off;
-}
-
-TEST(Confidence, ClaimsAreAsTheBestMeasuredProblemsWouldShowThem) {
-  World world(8);
-  auto choices = measured_by_few(world, 6000, 2);
+TEST(Confidence, ChoicesInsideTheRegionKeepTheSlopeOutside) {
+  World world(5);
+  auto choices = world.choices(500);
+  for (auto& choice : choices) choice.inputs.back() = 0;
   const auto fit = fit_confidence(choices);
-  EXPECT_NEAR(bias_of_claims(fit->confidence, world), 0, 0.04) << "its number is a little less than 100";
-  EXPECT_NEAR(fit->families[0].as_seen, fit->within_rate, 0.005);
-  EXPECT_GT(fit->families[0].claimed, fit->within_rate + 0.05) << "half a doubling, on average";
-  EXPECT_NEAR(*fit->claimed_for_repeats, 97, 2);
-
-  choices.front().reference_repeats = 0;  // one is not known: no choice is told by them
-  EXPECT_LT(bias_of_claims(fit_confidence(choices)->confidence, world), -0.1);
-}
-
-TEST(Confidence, MoreSamplesNeverLowerAClaim) {
-  World world(9);
-  auto choices = measured_by_few(world, 6000, -2);
-  const auto fit = fit_confidence(choices);
-  choices.front().reference_repeats = 0;
-  EXPECT_EQ(fit->confidence, fit_confidence(choices)->confidence);
-  EXPECT_FALSE(fit->claimed_for_repeats);
-}
-
-/// Choices of two families, of which the second is right less often by `harder` in the log of the odds.
-std::vector<ObservedChoice> two_families(World& world, std::size_t first, std::size_t second, double harder) {
-  auto choices = world.choices(first);
-  for (std::size_t i = 0; i < second; ++i) {
-    World::Drawn drawn = world.draw();
-    const double truth = logistic(std::log(drawn.truth / (1 - drawn.truth)) - harder);
-    drawn.choice.family = 1;
-    drawn.choice.efficiency = world.fraction() < truth ? 1 : 0.5;
-    choices.push_back(drawn.choice);
-  }
-  return choices;
-}
-
-TEST(Confidence, FamiliesAreToldApart) {
-  World world(8);
-  const auto choices = two_families(world, 3000, 300, 2);
-  const auto together = fit_confidence(choices, 2);
-  ASSERT_TRUE(together);
-  const std::vector<double>& bias = together->confidence.family_bias;
-  ASSERT_EQ(bias.size(), 2u);
-  EXPECT_NEAR(bias[0] - bias[1], 2, 0.4);
-  for (std::size_t f = 0; f < 2; ++f) {
-    EXPECT_NEAR(together->families[f].as_seen, together->families[f].within_rate, 0.015);
-  }
-  EXPECT_EQ(together->families[1].choices, 300u);
-
-  auto unnamed = choices;
-  for (auto& choice : unnamed) choice.family = 0;
-  const auto common = fit_confidence(unnamed);
-  EXPECT_TRUE(common->confidence.family_bias.empty()) << "there is one family only";
-  EXPECT_LT(together->log_loss, common->log_loss);
-}
-
-TEST(Confidence, FamiliesOfFewChoicesHaveTheCommonBias) {
-  World world(9);
-  auto choices = two_families(world, 1500, 400, 2);
-  for (std::size_t i = 0; i < kMinChoices - 1; ++i) {
-    choices.push_back(world.draw().choice);
-    choices.back().family = 2;
-  }
-  auto fit = fit_confidence(choices, 4);
-  ASSERT_EQ(fit->confidence.family_bias.size(), 4u);
-  EXPECT_NE(fit->confidence.family_bias[0], 0);
-  EXPECT_EQ(fit->confidence.family_bias[2], 0) << "one choice too few";
-  EXPECT_EQ(fit->confidence.family_bias[3], 0) << "no choice at all";
-  EXPECT_TRUE(std::isnan(fit->families[3].within_rate));
-  choices.push_back(choices.back());
-  fit = fit_confidence(choices, 4);
-  EXPECT_NE(fit->confidence.family_bias[2], 0) << "enough";
-
-  EXPECT_TRUE(
-      fit_confidence(two_families(world, 1500, kMinChoices - 1, 2), 2)->confidence.family_bias.empty())
-      << "nothing to tell the first from";
-}
-
-TEST(Confidence, ABiasHasABound) {
-  World world(10);
-  // All are right: nothing but the pull keeps the bias of their family finite.
-  auto choices = two_families(world, 1500, kMinChoices, 0);
-  for (auto& choice : choices) {
-    if (choice.family == 1) choice.efficiency = 1;
-  }
-  const auto fit = fit_confidence(choices, 2);
-  ASSERT_EQ(fit->confidence.family_bias.size(), 2u);
-  EXPECT_GT(fit->confidence.family_bias[1], 0.3);
-  EXPECT_LT(fit->confidence.family_bias[1], 3);
-}
-
-TEST(Confidence, FamiliesThatDoNotDifferAreOne) {
-  std::size_t told_apart = 0;
-  for (std::uint64_t seed = 20; seed < 30; ++seed) {
-    World world(seed);
-    const auto choices = two_families(world, 500, 500, 0);
-    const auto fit = fit_confidence(choices, 2);
-    auto unnamed = choices;
-    for (auto& choice : unnamed) choice.family = 0;
-    const auto common = fit_confidence(unnamed);
-    if (fit->confidence.family_bias.empty()) {
-      EXPECT_EQ(fit->confidence, common->confidence);
-    } else {
-      ++told_apart;
-      EXPECT_LT(fit->log_loss, common->log_loss) << "only where it is better out of fold";
-    }
-  }
-  EXPECT_LT(told_apart, 5u);
-}
-
-TEST(Confidence, FamiliesBeyondTheModelsAreRefused) {
-  World world(10);
-  auto choices = world.choices(200);
-  choices.back().family = 1;
-  EXPECT_THROW(fit_confidence(choices), std::out_of_range);
-  EXPECT_TRUE(fit_confidence(choices, 2));
+  ASSERT_TRUE(fit);
+  EXPECT_EQ(fit->confidence.weight.back(), -0.85);
+  for (auto& choice : choices) choice.inputs[1] = -3;
+  EXPECT_EQ(fit_confidence(choices)->confidence.weight[1], 0) << "an input that never varies";
+  choices = world.choices(4000);
+  for (auto& choice : choices) choice.inputs.back() /= -4;
+  EXPECT_NEAR(fit_confidence(choices)->confidence.weight.back(), -0.85, 1e-3) << "whatever the choices show";
 }
 
 TEST(Confidence, TooLittleTellsNothing) {
@@ -286,26 +165,36 @@ TEST(Confidence, TooLittleTellsNothing) {
   EXPECT_FALSE(fit_confidence(alike)) << "nothing ever failed: no probability can be told";
 }
 
-TEST(Confidence, LessIsKnownBeyondTheTrainedSizes) {
+TEST(Confidence, HasThreeLevels) {
+  EXPECT_EQ(confidence_level(0.59), "low");
+  EXPECT_EQ(confidence_level(0.6), "medium");
+  EXPECT_EQ(confidence_level(0.79), "medium");
+  EXPECT_EQ(confidence_level(0.8), "high");
+  EXPECT_EQ(confidence_level(std::nan("")), "unknown");
+}
+
+TEST(Confidence, LessIsKnownBeyondTheSizesOfAnOlderModel) {
   Confidence c;
   c.low = {3, 3, 3, 0};
   c.high = {10, 10, 10, 0};
   c.bias = 1;
   c.weight[3] = 0.5;
   const std::vector<double> two = {0, -0.1};
-  const double inside = c.probability(0, make_gemm(1024, 64, 64), two);
+  const double inside = c.probability(0, make_gemm(1024, 64, 64), two, 0);
   EXPECT_EQ(inside, logistic(1 + 0.5 * 10));
-  EXPECT_EQ(c.probability(0, make_gemm(2048, 64, 64), two), inside / 2);
-  EXPECT_EQ(c.probability(0, make_gemm(1024, 64, 4), two), inside / 2);
-  EXPECT_EQ(c.probability(0, make_gemm(4096, 64, 2), two), inside / 16);
-  EXPECT_EQ(c.probability(0, make_gemm(0, 64, 64), two), logistic(1 + 0.5 * 3) / 8) << "size 0 counts as 1";
-  EXPECT_EQ(c.probability(0, make_gemm(8, 8, 8), std::vector<double>{0}), 1) << "the only config is the best";
+  EXPECT_EQ(c.probability(0, make_gemm(2048, 64, 64), two, 0), inside / 2);
+  EXPECT_EQ(c.probability(0, make_gemm(1024, 64, 4), two, 0), inside / 2);
+  EXPECT_EQ(c.probability(0, make_gemm(4096, 64, 2), two, 0), inside / 16);
+  EXPECT_EQ(c.probability(0, make_gemm(0, 64, 64), two, 0), logistic(1 + 0.5 * 3) / 8)
+      << "size 0 counts as 1";
+  EXPECT_EQ(c.probability(0, make_gemm(8, 8, 8), std::vector<double>{0}, 0), 1)
+      << "the only config is the best";
 }
 
 Confidence toy_confidence() {
   Confidence c;
   c.bias = -0.25;
-  c.weight = {0.5, 0.25, -0.125, 0.0625, 0, 0.1, 0};
+  c.weight = {0.5, 0.25, -0.125, 0.0625, 0, 0.1, 0, 0};
   c.high = {12, 12, 12, 0};
   return c;
 }
@@ -324,7 +213,7 @@ TEST(Confidence, TravelsInTheFile) {
   const std::vector<double> log_tflops = {std::log(0.5), std::log(0.4), std::log(0.3)};
   for (std::size_t f = 0; f < 2; ++f) {
     EXPECT_EQ(again.confidence(again.data().families[f], p, Target::relative, tflops),
-              data.confidence->probability(f, p, log_tflops));
+              data.confidence->probability(f, p, log_tflops, 0));
   }
   const Family& first = again.data().families[0];
   EXPECT_TRUE(std::isnan(again.confidence(first, p, Target::tflops, tflops)))
@@ -337,12 +226,12 @@ TEST(Confidence, FamiliesMayHaveABiasOfTheirOwn) {
   Confidence c = toy_confidence();
   const GemmProblem p = make_gemm(64, 64, 64);
   const std::vector<double> two = {0, -0.1};
-  const double common = c.probability(1, p, two);
-  EXPECT_EQ(c.probability(0, p, two), common);
+  const double common = c.probability(1, p, two, 0);
+  EXPECT_EQ(c.probability(0, p, two, 0), common);
   c.family_bias = {0, -1.25};
-  EXPECT_EQ(c.probability(0, p, two), common);
+  EXPECT_EQ(c.probability(0, p, two, 0), common);
   const auto log_odds = [](double probability) { return std::log(probability / (1 - probability)); };
-  EXPECT_NEAR(log_odds(c.probability(1, p, two)), log_odds(common) - 1.25, 1e-12);
+  EXPECT_NEAR(log_odds(c.probability(1, p, two, 0)), log_odds(common) - 1.25, 1e-12);
 
   ModelData data = toy::model().data();
   data.confidence = toy_confidence();
@@ -352,6 +241,27 @@ TEST(Confidence, FamiliesMayHaveABiasOfTheirOwn) {
   data.confidence = c;
   const Model model{ModelData(data)};
   EXPECT_EQ(Model::parse(model.bytes()).data().confidence, c);
+}
+
+TEST(Confidence, ReadsTheDistanceToTheTrainedProblems) {
+  ModelData data = toy::model().data();
+  Confidence c;
+  c.bias = 1;
+  c.weight.back() = -0.5;
+  data.confidence = c;
+  data.region = Region{{{{96, 96, 96, 0}}, {{64, 64, 64, 0}}}};  // 64 x 64 x 64, and 16 x 16 x 16
+  const Model model{ModelData(data)};
+  const Model again = Model::parse(model.bytes());
+  EXPECT_EQ(again.data().confidence, c);
+  EXPECT_EQ(again.data().region, data.region);
+  EXPECT_EQ(again.bytes(), model.bytes());
+  const std::vector<double> tflops = {0.5, 0.4};
+  const auto claimed = [&](std::size_t f, std::int64_t m) {
+    return again.confidence(again.data().families[f], make_gemm(m, 64, 64), Target::relative, tflops);
+  };
+  EXPECT_EQ(claimed(0, 64), logistic(1));
+  EXPECT_NEAR(claimed(0, 64 << 4), logistic(1 - 0.5 * (4 - Confidence::inside)), 1e-12);
+  EXPECT_NEAR(claimed(1, 64), logistic(1 - 0.5 * (std::sqrt(12) - Confidence::inside)), 1e-12);
 }
 
 TEST(Confidence, WrongOnesAreRefused) {
@@ -384,18 +294,35 @@ TEST(ObservedChoices, AreWhatTheScoresWouldHaveChosen) {
   target.slope = 0.5;
   const auto choices = observed_choices(set, target, truth, fold_of, families);
   ASSERT_EQ(choices.size(), set.problems.size());
-  std::size_t of_second = 0;
+  double farthest = 0;
   for (const ObservedChoice& choice : choices) {
-    of_second += choice.family;
+    EXPECT_GE(choice.inputs.back(), 0);
+    farthest = std::max(farthest, choice.inputs.back());
     // A row pruned early may be faster than the best that ended well; it counts as 1.
     EXPECT_EQ(choice.efficiency, 1);
     EXPECT_EQ(choice.reference_repeats, table.rows.front().measured.repeats);
     EXPECT_LE(choice.inputs[0], choice.inputs[1]);
     EXPECT_LE(choice.inputs[1], choice.inputs[2]);
   }
-  EXPECT_EQ(of_second, static_cast<std::size_t>(std::ranges::count_if(set.problems, [](const Problem& p) {
-              return signature_of(p).layout == Layout::crr;
-            })));
+  EXPECT_GT(farthest, 0) << "from the problems of the other folds";
+}
+
+TEST(FitRegion, HasPrototypesOfEachFamilysProblems) {
+  const MeasurementTable table = toy::measurements(80, 6);
+  const std::vector<Family> families = {toy::family(Layout::rcr), toy::family(Layout::crr)};
+  const TrainingSet set = make_training_set(std::span(&table, 1), families, *toy::schema());
+  const Region region = fit_region(set, families, [](std::size_t) { return true; });
+  check(region, families.size());
+  double sum = 0;
+  for (std::size_t p = 0; p < set.problems.size(); ++p)
+    sum += region.distance(signature_of(set.problems[p]) == families[1].signature, set.problems[p]);
+  EXPECT_LT(sum / static_cast<double>(set.problems.size()), 0.05) << "fewer problems than prototypes";
+  EXPECT_EQ(fit_region(set, families, [](std::size_t) { return true; }), region);
+
+  const Region one = fit_region(set, families, [](std::size_t p) { return p == 0; });
+  ASSERT_EQ(one.prototypes[0].size(), 1u);
+  EXPECT_EQ(one.prototypes[0], one.prototypes[1]) << "a family without problems gets those of all";
+  EXPECT_LT(one.distance(0, set.problems[0]), 0.07) << "prototypes are rounded to 1/16 octave";
 }
 
 TEST(Reliability, CountsByTenths) {

@@ -12,7 +12,6 @@
 #include "core/files.h"
 #include "export/cpp_source.h"
 #include "export/header.h"
-#include "expr/operations.h"
 #include "lightgbm/lightgbm.h"
 #include "op/conv/conv_sets.h"
 #include "support/large_model.h"
@@ -23,21 +22,12 @@
 #include "support/temporary_folder.h"
 #include "support/toy_model.h"
 
-namespace exported {
-#include "forest/trees-inl.h"
-// uses the walk of trees
-#include "export/runtime-inl.h"
-#include "expr/formula-inl.h"
-}  // namespace exported
-
 namespace kscout {
 namespace {
 
 namespace fs = std::filesystem;
 
 std::uint64_t bits(double x) { return std::bit_cast<std::uint64_t>(x); }
-/// NaN is NaN, whatever its bits: both sides only ever ask whether a value is known.
-bool same(double a, double b) { return bits(a) == bits(b) || (a != a && b != b); }
 
 class ExportTest : public testing::Test {
  protected:
@@ -126,9 +116,16 @@ std::optional<Chosen> library_choice(const Model& model, Target target, ProblemR
   const auto tflops = model.predicted_tflops(p, target, scores);
   std::vector<double> best;
   for (std::size_t i = 0; i < std::min(order.size(), Confidence::top); ++i) best.push_back(tflops[order[i]]);
-  const Family& family = *model.family(signature_of(p));
-  return Chosen{order[0], scores[order[0]], time_us_of(p, tflops[order[0]]),
-                model.confidence(family, p, target, best)};
+  const CompiledFamily& family = *model.compiled(signature_of(p));
+  Chosen chosen{order[0], scores[order[0]], time_us_of(p, tflops[order[0]]),
+                model.confidence(family.family(), p, target, best)};
+  SelectScratch scratch;
+  const auto guarded = model.guarded(family, p, target, best, {}, scratch);
+  if (guarded && *guarded != order[0]) {
+    chosen.config = *guarded;
+    chosen.confidence = std::numeric_limits<double>::quiet_NaN();
+  }
+  return chosen;
 }
 
 /// The same line by the library.
@@ -228,7 +225,7 @@ Model conv_model(Op op, const std::string& rules) {
   if (rules != "tiny") data.shortlist = toy::random_shortlist(data.families[0].configs, 3);
   Confidence confidence;
   confidence.bias = -0.3;
-  confidence.weight = {0.3, -0.1, 0.2, -0.25, 0.125, 0.15, 0.5};
+  confidence.weight = {0.3, -0.1, 0.2, -0.25, 0.125, 0.15, 0.5, 0};
   confidence.low = {2, 2, 2, 0};
   confidence.high = {11, 11, 11, 2};
   data.confidence = confidence;
@@ -289,7 +286,7 @@ Model unsure_model(std::vector<double> family_bias) {
   Confidence confidence;
   confidence.bias = -0.3;
   confidence.family_bias = std::move(family_bias);
-  confidence.weight = {0.3, -0.1, 0.2, -0.25, 0.125, 0.15, 0.5};
+  confidence.weight = {0.3, -0.1, 0.2, -0.25, 0.125, 0.15, 0.5, 0};
   confidence.low = {2, 2, 2, 0};
   confidence.high = {11, 11, 11, 2};
   data.confidence = confidence;
@@ -304,6 +301,24 @@ TEST_F(ExportTest, HeaderIsAsSureAsTheModel) {
     expect_equal_lines(run(header, program(kPrintChoice), as_numbers(problems)), model, Target::relative,
                        problems);
   }
+}
+
+TEST_F(ExportTest, HeaderHasTheGuardOfTheModel) {
+  ModelData data = unsure_model({}).data();
+  data.confidence->weight.back() = -0.4;
+  for (Family& family : data.families) family.traits[7].suggestion = 1;
+  data.region = Region{{{{96, 96, 96, 0}, {40, 100, 64, 0}}, {{64, 64, 64, 0}}}};
+  data.guard = Guard{.distance = 3, .advantage = 0.3};
+  const Model model{std::move(data)};
+  const auto problems = problems_of(signatures_of(model), 3000);
+  const std::string output = run(model_header(model, {"m", {}}), program(kPrintChoice), as_numbers(problems));
+  expect_equal_lines(output, model, Target::relative, problems);
+  const auto guarded = static_cast<std::size_t>(std::ranges::count_if(problems, [&](const GemmProblem& p) {
+    const Family* const family = model.family(signature_of(p));
+    return family && model.distance(*family, p) > 3;
+  }));
+  EXPECT_GT(guarded, 100u);
+  EXPECT_LT(guarded, problems.size() - 100);
 }
 
 TEST(Export, SelectorIsAsSureAsTheModel) {
@@ -411,49 +426,6 @@ TEST_F(ExportTest, HeaderChoosesAsTheShippedModelsDo) {
   }
 }
 
-TEST(ExportRuntime, OperationsHaveTheLibrarysBits) {
-  namespace f = exported::formula;
-  std::mt19937_64 rng(1);
-  const auto number = [&]() -> double {
-    constexpr double kInf = std::numeric_limits<double>::infinity();
-    constexpr double kSpecial[] = {0.0,   -0.0,   1,     -1, 0.5, 3, -7, kInf, -kInf, exported::unknown,
-                                   1e308, 5e-324, 0x1p53};
-    if (rng() % 3 == 0) return kSpecial[rng() % std::size(kSpecial)];
-    if (rng() % 2 == 0) return static_cast<double>(static_cast<std::int64_t>(rng()) >> (rng() % 60));
-    return std::bit_cast<double>(rng());
-  };
-  using expr::Code;
-  struct Case {
-    Code code;
-    std::function<double(double, double, double)> exported;
-  };
-  const Case cases[] = {
-      {Code::logical_not, [](double a, double, double) { return f::logical_not(a); }},
-      {Code::log2, [](double a, double, double) { return f::log2(a); }},
-      {Code::ln, [](double a, double, double) { return f::ln(a); }},
-      {Code::known, [](double a, double, double) { return f::known(a); }},
-      {Code::remainder, [](double a, double b, double) { return f::remainder(a, b); }},
-      {Code::minimum, [](double a, double b, double) { return f::minimum(a, b); }},
-      {Code::maximum, [](double a, double b, double) { return f::maximum(a, b); }},
-      {Code::ceil_div, [](double a, double b, double) { return f::ceil_div(a, b); }},
-      {Code::equal, [](double a, double b, double) { return f::equal(a, b); }},
-      {Code::not_equal, [](double a, double b, double) { return f::not_equal(a, b); }},
-      {Code::less, [](double a, double b, double) { return f::less(a, b); }},
-      {Code::less_equal, [](double a, double b, double) { return f::less_equal(a, b); }},
-      {Code::logical_and, [](double a, double b, double) { return f::logical_and(a, b); }},
-      {Code::logical_or, [](double a, double b, double) { return f::logical_or(a, b); }},
-      {Code::choose, [](double a, double b, double c) { return f::choose(a, b, c); }},
-  };
-  for (int i = 0; i < 20000; ++i) {
-    const double a = number(), b = rng() % 5 == 0 ? a : number(), c = number();
-    for (const Case& of : cases) {
-      const double wanted = expr::apply_code(of.code, a, b, c), got = of.exported(a, b, c);
-      ASSERT_TRUE(same(wanted, got)) << static_cast<int>(of.code) << " of " << a << ", " << b << ", " << c
-                                     << ": " << got << ", not " << wanted;
-    }
-  }
-}
-
 TEST_F(ExportTest, ShapesAreFoundAndOthersAreNot) {
   const Model model = toy::model();
   fs::create_directories(folder_ / "model");
@@ -540,6 +512,7 @@ TEST(Export, JsonHoldsTheWholeModel) {
             model.data().targets[0].forest.leaf_value);
   EXPECT_EQ(json["best_tflops"]["features"].size(), 3u);
   EXPECT_TRUE(json["confidence"].is_null());
+  EXPECT_TRUE(json["region"].is_null() && json["guard"].is_null());
   const auto sure = nlohmann::json::parse(model_json(unsure_model({0.7, -0.4})));
   EXPECT_EQ(sure["confidence"]["family_bias"].get<std::vector<double>>(), (std::vector<double>{0.7, -0.4}));
 }

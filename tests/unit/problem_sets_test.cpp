@@ -150,6 +150,9 @@ TEST(TrainingProblems, HasThreePassesOfALayerInTheirLayouts) {
               has(1, 256, 2048, Layout::crr));
   EXPECT_TRUE(has(8 * 28 * 28, 128, 9 * 128, Layout::rcr) && has(128, 9 * 128, 8 * 28 * 28, Layout::crr));
   EXPECT_TRUE(has(512, 4096, 14336, Layout::rcr));
+  // VGG-16's first fully connected layer, for 1 and 512 images.
+  EXPECT_TRUE(has(1, 4096, 25088, Layout::rcr) && has(512, 25088, 4096, Layout::rrr) &&
+              has(4096, 25088, 512, Layout::crr));
   for (const GemmProblem& problem : problems) {
     EXPECT_LE(flop_count(problem), 4e11);
     EXPECT_LE(min_bytes(problem), 8e9);
@@ -157,6 +160,25 @@ TEST(TrainingProblems, HasThreePassesOfALayerInTheirLayouts) {
   for (const GemmProblem& problem :
        make_problem_set({.set = "training", .layouts = {Layout::rcr}, .count = 50}))
     EXPECT_EQ(problem.layout, Layout::rcr);
+}
+
+TEST(TrainingProblems, CountsTheCallsOfEachPass) {
+  const auto problems = generate("training");
+  const auto calls = [&](std::int64_t m, std::int64_t n, std::int64_t k, Layout layout) {
+    const auto found = std::ranges::find_if(problems, [&](const GemmProblem& p) {
+      return p.m == m && p.n == n && p.k == k && p.layout == layout;
+    });
+    return found == problems.end() ? 0 : found->weight;
+  };
+  // Gate and up matrices of Mixtral 8x7B: 32 layers of 8 experts, each sees a quarter of 512 tokens.
+  EXPECT_EQ(calls(128, 28672, 4096, Layout::rcr), 256);
+  EXPECT_EQ(calls(128, 4096, 28672, Layout::rrr), 256);
+  EXPECT_EQ(calls(28672, 4096, 128, Layout::crr), 256);
+  std::array<double, 3> of_layout{};
+  for (const GemmProblem& p : problems)
+    of_layout[p.layout == Layout::rcr ? 0 : p.layout == Layout::rrr ? 1 : 2] += p.weight;
+  EXPECT_EQ(of_layout[0], of_layout[1]) << "a pass for each pass";
+  EXPECT_EQ(of_layout[0], of_layout[2]);
 }
 
 TEST(OddSizes, HasThreePassesOfLayersWhoseRowsAreNotAligned) {
@@ -186,6 +208,8 @@ TEST(TallSkinnySet, HasOneLongSize) {
     EXPECT_LE(sizes[1], 1024);
     EXPECT_GE(sizes[2], 1 << 13);
     EXPECT_LE(sizes[2], 1 << 20);
+    EXPECT_LE(flop_count(problem), 4e11);
+    EXPECT_LE(min_bytes(problem), 8e9);
     long_m += problem.m == sizes[2];
   }
   EXPECT_GT(long_m, 60u);

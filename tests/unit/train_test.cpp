@@ -337,16 +337,11 @@ TEST(Train, FolderHoldsWhatItShould) {
   EXPECT_FALSE(manifest.contains("training_sizes"));
   EXPECT_EQ(manifest["data_fingerprint"], model.data().fingerprint);
   ASSERT_TRUE(trained().confidence);
-  const auto& families = manifest["confidence"]["families"];
-  ASSERT_EQ(families.size(), model.data().families.size());
-  std::size_t choices = 0;
-  for (std::size_t f = 0; f < families.size(); ++f) {
-    EXPECT_EQ(families[f]["signature"]["layout"], word(model.data().families[f].signature.layout));
-    EXPECT_NEAR(families[f]["as_seen"].get<double>(), families[f]["within_rate"].get<double>(), 0.2);
-    EXPECT_EQ(families[f]["claimed"], families[f]["as_seen"]) << "samples tell nothing here";
-    choices += families[f]["choices"].get<std::size_t>();
-  }
-  EXPECT_EQ(manifest["confidence"]["choices"], choices);
+  EXPECT_EQ(manifest["confidence"]["choices"], trained().confidence->out_of_fold.size());
+  EXPECT_EQ(manifest["confidence"]["log_loss"], trained().confidence->log_loss);
+  ASSERT_TRUE(model.data().region);
+  EXPECT_EQ(model.data().region->prototypes.size(), model.data().families.size());
+  EXPECT_FALSE(model.data().guard) << "no library suggests these configs";
   const auto metrics = nlohmann::json::parse(read_file(folder / "cv_metrics_relative.json"));
   EXPECT_EQ(metrics.size(), 4u);
 

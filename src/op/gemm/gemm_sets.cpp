@@ -241,14 +241,18 @@ std::vector<Sizes> training_sizes() {
       passes.add(n * patches, hidden, inner, calls);
     }
   }
-  for (const auto& [name, node] : *file["recommendation"].as_table()) {
-    for (const auto& stack : *node.as_array()) {
-      const auto widths = numbers(*stack.as_array(), name.str());
-      for (std::size_t i = 1; i < widths.size(); ++i) {
-        for (const std::int64_t rows : samples) passes.add(rows, widths[i], widths[i - 1], 1);
+  const auto add_stacks = [&](std::string_view key, const std::vector<std::int64_t>& all_rows) {
+    for (const auto& [name, node] : *file[key].as_table()) {
+      for (const auto& stack : *node.as_array()) {
+        const auto widths = numbers(*stack.as_array(), name.str());
+        for (std::size_t i = 1; i < widths.size(); ++i) {
+          for (const std::int64_t rows : all_rows) passes.add(rows, widths[i], widths[i - 1], 1);
+        }
       }
     }
-  }
+  };
+  add_stacks("recommendation", samples);
+  add_stacks("classifiers", images);
   add_convolutions(passes, images);
   return passes.take();
 }

@@ -1,0 +1,44 @@
+#include "select/region_json.h"
+
+#include <cmath>
+
+#include "core/fail.h"
+
+namespace kscout {
+
+Json region_json(const std::optional<Region>& region) {
+  if (!region) return nullptr;
+  Json prototypes = Json::array();
+  for (const auto& of_family : region->prototypes) {
+    Json list = Json::array();
+    for (const Region::Prototype& prototype : of_family) list.push_back(prototype);
+    prototypes.push_back(std::move(list));
+  }
+  return {{"steps", Region::steps}, {"prototypes", std::move(prototypes)}};
+}
+
+std::optional<Region> region_from_json(const Json& json) {
+  if (json.is_null()) return std::nullopt;
+  if (json.at("steps").get<int>() != Region::steps)
+    fail(Errc::invalid_argument, "region: {} steps per factor of 2; this program knows {}",
+         json.at("steps").get<int>(), Region::steps);
+  Region region;
+  for (const Json& of_family : json.at("prototypes"))
+    region.prototypes.push_back(of_family.get<std::vector<Region::Prototype>>());
+  return region;
+}
+
+Json guard_json(const std::optional<Guard>& guard) {
+  if (!guard) return nullptr;
+  return {{"distance", guard->distance}, {"advantage", guard->advantage}};
+}
+
+std::optional<Guard> guard_from_json(const Json& json) {
+  if (json.is_null()) return std::nullopt;
+  const Guard guard{json.at("distance").get<double>(), json.at("advantage").get<double>()};
+  if (!std::isfinite(guard.distance) || !std::isfinite(guard.advantage) || guard.distance < 0)
+    fail(Errc::invalid_argument, "guard: distance {}, advantage {}", guard.distance, guard.advantage);
+  return guard;
+}
+
+}  // namespace kscout
