@@ -522,6 +522,16 @@ KSCOUT_API void kscout_operands_init(kscout_operands* operands);
 /// backend.
 KSCOUT_API kscout_status kscout_solution_problem(kscout_dispatcher* dispatcher, const kscout_problem* problem,
                                                  const kscout_space* space, kscout_choice* choice);
+/// The copies on which a solution runs: where no config takes the problem directly, and on a GPU also where
+/// they are predicted to be worth their time.
+typedef struct kscout_copies {
+  double us;        ///< predicted time; 0 without copies, NaN where it is not known
+  double bytes;     ///< read and written in one run
+  int32_t a, b, c;  ///< 1: this operand is copied; of a convolution, in the order of the computed product
+  int32_t reserved;
+} kscout_copies;
+KSCOUT_API kscout_status kscout_solution_copies(kscout_dispatcher* dispatcher, const kscout_problem* problem,
+                                                const kscout_space* space, kscout_copies* copies);
 KSCOUT_API kscout_status kscout_workspace_bytes_problem(kscout_dispatcher* dispatcher,
                                                         const kscout_problem* problem,
                                                         const kscout_space* space, size_t* bytes);

@@ -255,6 +255,15 @@ kscout_status kscout_solution_problem(kscout_dispatcher* dispatcher, const kscou
                                       const kscout_space* space, kscout_choice* choice) {
   return solution(dispatcher, problem, space, choice);
 }
+kscout_status kscout_solution_copies(kscout_dispatcher* dispatcher, const kscout_problem* problem,
+                                     const kscout_space* space, kscout_copies* copies) {
+  return guarded([&] {
+    refuse_null(copies, "copies");
+    const Solution found = dispatcher_of(dispatcher).get_solution(problem_of(problem), space_of(space));
+    const ExecutionForm& form = found.form;
+    *copies = {found.copies_us, form.copy_bytes, form.copies_a, form.copies_b, form.copies_c, 0};
+  });
+}
 kscout_status kscout_workspace_bytes_problem(kscout_dispatcher* dispatcher, const kscout_problem* problem,
                                              const kscout_space* space, size_t* bytes) {
   return workspace_bytes(dispatcher, problem, space, bytes);

@@ -292,6 +292,17 @@ static int product_is_right(const float* a, const float* b, const float* c, floa
   return right;
 }
 
+/* Kernels of the CPU take the problem as it is. */
+static void test_copies(kscout_dispatcher* dispatcher) {
+  kscout_problem* problem = NULL;
+  kscout_copies copies = {-1, -1, -1, -1, -1, -1};
+  CHECK(kscout_problem_parse("gemm:33x17x9", &problem) == KSCOUT_OK);
+  CHECK_FAILS(kscout_solution_copies(dispatcher, problem, NULL, NULL), KSCOUT_INVALID_ARGUMENT, "copies");
+  CHECK(kscout_solution_copies(dispatcher, problem, NULL, &copies) == KSCOUT_OK);
+  CHECK(copies.us == 0 && copies.bytes == 0 && copies.a == 0 && copies.b == 0 && copies.c == 0);
+  kscout_problem_free(problem);
+}
+
 static void test_running(kscout_dispatcher* dispatcher) {
   static float a[M * K], b[K * N], c[M * N];
   kscout_gemm problem;
@@ -304,6 +315,7 @@ static void test_running(kscout_dispatcher* dispatcher) {
   kscout_gemm_init(&problem, M, N, K, KSCOUT_DTYPE_FP32, KSCOUT_LAYOUT_RCR);
   kscout_buffers_init(&buffers, a, b, c);
   CHECK(kscout_solution(dispatcher, &problem, &planned) == KSCOUT_OK);
+  test_copies(dispatcher);
   CHECK(kscout_workspace_bytes(dispatcher, &problem, &bytes) == KSCOUT_OK);
   CHECK(kscout_run(dispatcher, &problem, &buffers, &ran) == KSCOUT_OK && product_is_right(a, b, c, 1));
   CHECK(memcmp(&planned.config, &ran.config, sizeof ran.config) == 0);
