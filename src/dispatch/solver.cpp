@@ -357,6 +357,13 @@ std::optional<Solution> Solver::measured(const ExecutionForm& form, const Memory
   return measured.emplace(placed, answer).first->second;
 }
 
+bool Solver::is_suggestion(const BackendChoice& offer, ProblemRef problem) {
+  const KernelConfig& config = offer.choice.config;
+  const Traits traits =
+      provider(config.space->provider).traits(signature_of(problem), config, offer.backend->device());
+  return traits.suggestion > 0;
+}
+
 std::optional<Solver::BackendChoice> Solver::hopper_offer(Backend& backend, ProblemRef of,
                                                           const Limits& limits,
                                                           std::span<const Refused> refused, double below_us) {
@@ -405,7 +412,15 @@ void Solver::prefer_aligned(ProblemRef problem, const MemorySpace& space, const 
     const auto left = within_form(problem, other, limits);
     if (!left || copies_bytes(problem, other) > policy_.copies_bytes) continue;
     std::string ignored;
-    const auto offer = best_backend_choice(chosen_for, space, true, *left, refused, ignored);
+    auto offer = best_backend_choice(chosen_for, space, true, *left, refused, ignored);
+    if (other.problem != chosen_for) {
+      // A suggestion is for the problem of which the library is asked, here the one with gaps.
+      std::vector<Refused> also(refused.begin(), refused.end());
+      while (offer && is_suggestion(*offer, chosen_for)) {
+        also.push_back({offer->backend, chosen_for, offer->choice.config, "suggested for another problem"});
+        offer = best_backend_choice(chosen_for, space, true, *left, also, ignored);
+      }
+    }
     if (!offer || uncertainty(offer->choice) > 0) continue;
     if (other.problem != chosen_for && !computes(*offer, other.problem)) continue;
     const double us = offer->choice.time_us + predicted_copies_us(other, offer->backend->device());

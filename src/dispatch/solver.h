@@ -95,6 +95,9 @@ class Solver {
   /// Null where the config did not refuse the problem.
   static const Refused* find_refused(std::span<const Refused> refused, const Backend& backend,
                                      const KernelConfig& config, const Problem& problem);
+  /// Whether the config stands for what a library suggests for a problem, and so for another kernel under
+  /// another problem.
+  static bool is_suggestion(const BackendChoice& offer, ProblemRef problem);
   /// The fastest kernel of provider `hopper` that takes the problem and is predicted to need less than
   /// `below_us`; nothing where there is none, or the backend does not execute them.
   static std::optional<BackendChoice> hopper_offer(Backend& backend, ProblemRef problem, const Limits& limits,
