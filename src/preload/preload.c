@@ -140,16 +140,16 @@ static const struct kscout_core* begin(void) {
   }
   return core;
 }
-/* The core of a call that is passed on during a capture. */
-static __thread const struct kscout_core* captured __attribute__((tls_model("initial-exec")));
+/* The core that watches the original of this thread's call. */
+static __thread const struct kscout_core* watching __attribute__((tls_model("initial-exec")));
 
 static int is_served(const struct kscout_core* core, enum kscout_answer answer) {
-  if (answer == kscout_pass_captured) captured = core;
+  if (answer == kscout_pass_watched) watching = core;
   return answer == kscout_served;
 }
 static int end(int status) {
-  if (captured) captured->after_capture();
-  captured = NULL;
+  if (watching) watching->after_original(status);
+  watching = NULL;
   --inside;
   return status;
 }

@@ -20,6 +20,10 @@ Driver Driver::found_by(kscout_find find) noexcept {
   set(driver.stream_id, "cuStreamGetId");
   set(driver.memory, "cuMemGetInfo_v2");
   set(driver.exchange_capture_mode, "cuThreadExchangeStreamCaptureMode");
+  set(driver.event_create, "cuEventCreate");
+  set(driver.event_record, "cuEventRecord");
+  set(driver.event_query, "cuEventQuery");
+  set(driver.event_elapsed, "cuEventElapsedTime");
   return driver;
 }
 

@@ -31,9 +31,14 @@ struct Driver {
   int (*stream_id)(void* stream, unsigned long long* id) = nullptr;
   int (*memory)(std::size_t* free, std::size_t* total) = nullptr;
   int (*exchange_capture_mode)(int* mode) = nullptr;
+  int (*event_create)(void** event, unsigned flags) = nullptr;
+  int (*event_record)(void* event, void* stream) = nullptr;
+  int (*event_query)(void* event) = nullptr;
+  int (*event_elapsed)(float* ms, void* begin, void* end) = nullptr;
 
   static Driver found_by(kscout_find find) noexcept;
   bool is_complete() const noexcept;
+  bool has_events() const noexcept { return event_create && event_record && event_query && event_elapsed; }
   /// Also true where the driver cannot say.
   bool captures(void* stream) const noexcept {
     int status = 0;

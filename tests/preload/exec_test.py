@@ -293,6 +293,7 @@ class ExecTest(unittest.TestCase):
             return done.stderr
 
         self.assertIn("--record", options("--no-serve"))
+        self.assertIn("--refine has no effect with --no-serve", options("--no-serve", "--refine", "--record", "x"))
         self.assertIn("--min-gain -1", options("--min-gain", "-1"))
         self.assertIn("name a file", options("--record", "-"))
         self.assertIn("regular file", options("--record", "/dev/null"))

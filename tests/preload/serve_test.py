@@ -4,6 +4,7 @@ whose GPU is the CPU (tests/libraries/host_gpu.cpp), the model that of the H200.
 
     serve_test.py FOLDER_OF_PROGRAMS FOLDER_OF_TEST_PROGRAMS MODULE MODELS [TEST...]
 """
+import json
 import os
 import re
 import shutil
@@ -141,6 +142,97 @@ class ServeTest(unittest.TestCase):
         self.assertEqual(self.exec("gemm", "fork", "gemm"), ["served", "passed", "served"])
         self.assertRegex(self.text(self.report), "serving is off: a forked process has no GPU")
 
+    # ---- --refine: library, pick, pick, library and so on; the first call of each is not timed
+
+    TURNS = ["passed", "served", "served", "passed"] * 3
+
+    def refine(self, *words, library=20, pick=10, **env):
+        return self.exec(*words, options=["--refine"], STAND_IN_LIBRARY_US=str(library), STAND_IN_PICK_US=str(pick), **env)
+
+    def decisions(self):
+        done = subprocess.run([KSCOUT, "db", "list", "--format", "json"], env=self.env, text=True, capture_output=True, check=True)
+        return json.loads(done.stdout)
+
+    def test_a_faster_pick_stays_and_the_next_process_starts_with_it(self):
+        self.assertEqual(self.refine(*["gemm"] * 14, HOST_GPU_SKIP=""), self.TURNS + ["served"] * 2)
+        report = self.text(self.report)
+        self.assertRegex(report, "\n  8 served; expected saving 0\\.0")
+        self.assertIn("1 problems timed by --refine: 0 of them keep the library's kernel, 0 are not finished", report)
+        self.assertRegex(report, "\n  6 passed on: timed for --refine")
+        stored, = self.decisions()
+        self.assertEqual((stored["problem"], round(stored["time_us"]), round(stored["next_us"]), stored["timed"], stored["limits"]),
+                         (PROBLEM, 10, 20, 2, "deterministic"))
+        self.assertIn(self.runs()[0][0], stored["config"])
+        self.assertEqual(self.exec("gemm", options=["--min-gain", "500"]), ["served"], "it was timed")
+        self.assertRegex(self.text(self.report), "expected saving 0\\.010 ms")
+        self.assertEqual(self.refine("gemm"), ["served"], "it is not timed again")
+        self.assertNotIn("--refine", self.text(self.report))
+
+    def test_a_faster_library_is_kept_and_the_next_process_starts_with_it(self):
+        self.assertEqual(self.refine(*["gemm"] * 13, library=9), self.TURNS + ["passed"])
+        report = self.text(self.report)
+        self.assertIn("1 problems timed by --refine: 1 of them keep the library's kernel, 0 are not finished", report)
+        self.assertRegex(report, "\n  1 passed on: the library's kernel was faster when both were timed")
+        stored, = self.decisions()
+        self.assertEqual((stored["config"], round(stored["time_us"]), round(stored["next_us"])),
+                         ("cublaslt_gemm_bf16_rcr_v130100__suggestion1", 9, 10))
+        self.assertEqual(self.exec("gemm"), ["passed"])
+        self.assertRegex(self.text(self.report), "\n  1 passed on: the library's kernel was faster when both were timed")
+        self.assertEqual(self.exec("gemm", KSCOUT_DISABLE="guard,db"), ["served"])
+        self.assertEqual(self.exec("gemm", KSCOUT_DB=os.path.join(self.folder, "other.sqlite")), ["served"])
+
+    def test_a_kernel_of_our_own_starts_with_its_timing(self):
+        self.assertEqual(self.refine(*["odd"] * 13), self.TURNS + ["served"])
+        self.assertRegex(self.decisions()[0]["config"], "^hopper_gemm_bf16")
+        self.assertEqual(self.refine("odd"), ["served"], "it is not timed again")
+
+    def test_events_are_read_when_the_gpu_has_passed_them(self):
+        answers = self.refine(*["gemm"] * 16, library=9, STAND_IN_PENDING="60")
+        self.assertEqual(answers[:12], self.TURNS)
+        self.assertEqual(answers[12:], sorted(answers[12:], reverse=True), "the pick serves until the GPU is done")
+        self.assertEqual((answers[12], answers[15]), ("served", "passed"))
+
+    def test_a_capture_times_nothing_but_may_learn_the_result(self):
+        self.assertEqual(self.refine("gemm", "gemm", "captured_stream", *["gemm"] * 3, "stream", *["gemm"] * 10,
+                                     "captured_stream", "gemm", library=9),
+                         self.TURNS[:2] + ["served"] * 3 + self.TURNS[2:] + ["passed"])
+        self.assertEqual(self.refine("captured_stream", "gemm", "stream", "gemm", KSCOUT_DB="new.sqlite"), ["passed"] * 2)
+
+    def test_without_events_the_pick_stays(self):
+        for at in ("create", "record", "query", "elapsed"):
+            with self.subTest(at):
+                self.assertEqual(self.refine(*["gemm"] * 14, library=9, STAND_IN_EVENTS=at), self.TURNS + ["served"] * 2)
+                self.assertIn("0 of them keep the library's kernel, 1 are not finished", self.text(self.report))
+                self.assertEqual(self.decisions(), [])
+
+    def test_threads_time_a_problem_once(self):
+        self.assertEqual(self.refine("threads"), ["mixed"])
+        report = self.text(self.report)
+        self.assertIn("1 problems timed by --refine", report)
+        served, timed = (int(re.search(words, report).group(1)) for words in (r"(\d+) served;", r"(\d+) passed on: timed"))
+        self.assertEqual((served + timed, timed), (1000, 6))
+
+    def test_failures_of_a_timed_pick_are_calls_of_the_original(self):
+        self.assertEqual(self.refine("gemm", "gemm", "gemm", HOST_GPU_FAIL="run"), ["passed"] * 3)
+        self.assertRegex(self.text(self.report), "2 passed on: our code failed")
+
+    def test_a_file_of_decisions_that_cannot_be_used_is_reported(self):
+        done = subprocess.run([KSCOUT, "exec", "--refine", "--", SERVED, "gemm"], env={**self.env, "KSCOUT_DB": self.folder},
+                              text=True, capture_output=True, timeout=120, check=False)
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn(f"{self.folder}: is a folder", done.stderr)
+        env = {**self.env, "LD_PRELOAD": os.path.join(PROGRAMS, "libkscout_preload.so"), "KSCOUT_PRELOAD_SERVE": "1",
+               "KSCOUT_PRELOAD_REFINE": "1", "KSCOUT_DB": "/dev/null/none", "STAND_IN_LIBRARY_US": "9", "STAND_IN_PICK_US": "10",
+               "HOST_GPU_SKIP": "1"}
+        done = subprocess.run([SERVED, *["gemm"] * 14], env=env, text=True, capture_output=True, timeout=120, check=False)
+        self.assertEqual([line.split()[1] for line in done.stdout.splitlines()[1:]], self.TURNS + ["passed"] * 2)
+        self.assertEqual(done.stderr.count("what --refine timed is not stored: decisions /dev/null/none"), 1, done.stderr)
+        broken = os.path.join(self.folder, "broken.sqlite")
+        with open(broken, "w", encoding="utf-8") as file:
+            file.write("no database " * 100)
+        self.assertEqual(self.exec("gemm", KSCOUT_DB=broken), ["passed"])
+        self.assertRegex(self.text(self.report), "serving is off: decisions .*broken.sqlite: ")
+
     # ---- failures
 
     def test_failures_of_ours_are_calls_of_the_original(self):
@@ -170,6 +262,10 @@ class ServeTest(unittest.TestCase):
         done = subprocess.run([SERVED, "gemm", "gemm"], env=env, text=True, capture_output=True, timeout=120, check=False)
         self.assertEqual(done.stdout.splitlines()[1:], ["gemm passed"] * 2)
         self.assertEqual(done.stderr.count("KSCOUT_PRELOAD_MIN_GAIN=much is no number"), 1)
+        done = subprocess.run([SERVED, "gemm"], env={**env, "KSCOUT_PRELOAD_MIN_GAIN": "2", "KSCOUT_PRELOAD_REFINE": "yes"},
+                              text=True, capture_output=True, timeout=120, check=False)
+        self.assertEqual(done.stdout.splitlines()[1:], ["gemm passed"])
+        self.assertIn("KSCOUT_PRELOAD_REFINE=yes is neither 0 nor 1; nothing is served", done.stderr)
         env.pop("KSCOUT_PRELOAD_MIN_GAIN")
         done = subprocess.run([SERVED, "gemm"], env=env, text=True, capture_output=True, timeout=120, check=False)
         self.assertEqual((done.stdout.splitlines()[1:], done.stderr), (["gemm served"], ""))

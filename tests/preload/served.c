@@ -65,6 +65,16 @@ static int batched(long long gap) {
                                     1 + (gap != 0), F32, -1);
 }
 
+/* Row-major 1024 x 2001 x 768: lines of C do not begin at multiples of 16 bytes. */
+static int odd(void) {
+  enum { kM = 2001, kColumns = 1024, kDepth = 768 };
+  static uint16_t first[kDepth * kM] __attribute__((aligned(256))),
+      second[kDepth * kColumns] __attribute__((aligned(256))),
+      result[kM * kColumns] __attribute__((aligned(256)));
+  return cublasGemmEx(&handle, T, N, kM, kColumns, kDepth, &one, first, R16BF, kDepth, second, R16BF, kDepth,
+                      &zero, result, R16BF, kM, F32, -1);
+}
+
 static struct stand_in_operation operation = {.compute = F32, .transa = T, .epilogue = 1};
 
 static int matmul(const float* beta, const void* from, size_t workspace_bytes) {
@@ -97,6 +107,7 @@ static int call(const char* word) {
   if (strcmp(word, "matmul_small_workspace") == 0) return matmul(&zero, c, 64);
   if (strcmp(word, "matmul_addend") == 0) return matmul(&one, b, kWorkspace);
   if (strcmp(word, "threads") == 0) return threads();
+  if (strcmp(word, "odd") == 0) return odd();
   if (strcmp(word, "small") == 0)
     return cublasGemmEx(&handle, T, N, 8, 8, 64, &one, a, R16BF, 64, b, R16BF, 64, &zero, c, R16BF, 8, F32,
                         -1);
