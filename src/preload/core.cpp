@@ -250,6 +250,8 @@ class Core {
   static void report(const Server& server, Text& text) noexcept {
     const ServeCounts counts = server.counts();
     if (*server.off_reason()) text.add("  serving is off: %s\n", server.off_reason());
+    if (*server.restriction())
+      text.add("  only copies and kernels that need no cuBLASLt are served: %s\n", server.restriction());
     text.add("  %llu served; expected saving %.3f ms of GPU time\n", count(counts.served),
              counts.saved_us / 1e3);
     if (counts.contests)

@@ -61,6 +61,7 @@ enum class Passed : std::uint8_t {
   model,
   gain,
   slower,
+  release,
   kernel,
   // the moment
   timed,
@@ -70,7 +71,7 @@ enum class Passed : std::uint8_t {
   workspace,
   failed,
 };
-inline constexpr std::array<std::string_view, 20> kPassedWords = {
+inline constexpr std::array<std::string_view, 21> kPassedWords = {
     "",
     "a compute type or math mode that asks for the library's own arithmetic",
     "alpha and beta of another type than fp32",
@@ -84,6 +85,7 @@ inline constexpr std::array<std::string_view, 20> kPassedWords = {
     "no model knows the problem",
     "the model expects too little from another choice",
     "the library's kernel was faster when both were timed",
+    "the kernel needs another release of cuBLASLt",
     "no kernel here takes the problem",
     "timed for --refine",
     "serving is off",

@@ -84,6 +84,16 @@ bool is_first_suggestion(const KernelConfig& config) {
   return member.space == &cublaslt_gemm_space && CublasLtConfig::from(member).suggestion == 1;
 }
 
+/// The release of cuBLASLt to which a config is bound; 0: none. Only the first suggestion means the same in
+/// each release.
+bool needs_release(const KernelConfig& config, std::int32_t* release = nullptr) {
+  const KernelConfig member = nvidia_member_config(config);
+  if (member.space != &cublaslt_gemm_space) return false;
+  const CublasLtConfig c = CublasLtConfig::from(member);
+  if (release) *release = c.version;
+  return c.suggestion != 1;
+}
+
 }  // namespace
 
 ServeSettings ServeSettings::from_environment(std::string& wrong) {
@@ -112,6 +122,7 @@ struct Server::Decision {
 struct Server::Chooser {
   Selector selector;
   Solver solver;
+  bool other_release;  ///< the model's release of cuBLASLt is not the program's
 
   /// Microseconds that the model expects of the library's first suggestion; 0: unknown.
   double own_us(const GemmProblem& problem, Backend& gpu) const {
@@ -166,6 +177,16 @@ void Server::in_child() noexcept {
 
 const char* Server::off_reason() const noexcept {
   return off_.load(std::memory_order_acquire) ? off_reason_.data() : "";
+}
+
+const char* Server::restriction() const noexcept {
+  return restricted_.load(std::memory_order_acquire) ? restriction_.data() : "";
+}
+
+void Server::restrict(const std::string& why) noexcept {
+  if (restricted_) return;
+  why.copy(restriction_.data(), restriction_.size() - 1);
+  restricted_.store(true, std::memory_order_release);
 }
 
 ServeCounts Server::counts() const noexcept {
@@ -361,7 +382,7 @@ void Server::open() {
     use_cuda_device(device);
     gpu_ = &backend("cuda");
     gpu_->device();  // throws where the module does not work
-    if (const std::string why = other_library(); !why.empty()) return turn_off(why);
+    compare_releases();
     workspaces_ = std::make_unique<StreamWorkspaces>(driver_, gpu_->memory());
     if (!are_timings_disabled())
       timings_ = DecisionTable(DecisionDb(settings_.db)
@@ -373,14 +394,16 @@ void Server::open() {
   }
 }
 
-std::string Server::other_library() {
+void Server::compare_releases() {
   const auto get_version = reinterpret_cast<std::size_t (*)()>(find_("libcublasLt", "cublasLtGetVersion"));
-  const std::string theirs = get_version ? std::to_string(get_version()) : "unknown";
+  release_ = get_version ? static_cast<std::int32_t>(get_version()) : 0;
+  const std::string theirs = release_ ? std::to_string(release_) : "of an unknown release";
   const std::string ours = gpu_->versions()["cublaslt_version"];
-  std::from_chars(theirs.data(), theirs.data() + theirs.size(), release_);
-  if (ours == theirs) return {};
-  return "the program has loaded cuBLASLt " + theirs + ", backend cuda uses " + ours +
-         "; build it for the same major version, or set KSCOUT_CUBLASLT to the program's library";
+  if (ours == "0") return turn_off("backend cuda finds no cuBLASLt; KSCOUT_CUBLASLT names a file");
+  same_library_ = ours == theirs;
+  if (!same_library_)
+    restrict("the program has loaded cuBLASLt " + theirs + ", backend cuda uses " + ours +
+             "; build it for the same major version, or set KSCOUT_CUBLASLT to the program's library");
 }
 
 Server::Chooser* Server::chooser(const GemmProblem& problem) {
@@ -388,18 +411,33 @@ Server::Chooser* Server::chooser(const GemmProblem& problem) {
   if (!is_new) return found->second.get();
   const auto model = find_model(Op::gemm, problem.dtype_a, gpu_->device(), DevicePolicy::same_arch);
   if (!model) return nullptr;
-  Selector selector =
-      Selector::load(*model, {.provider = std::string(gpu_->provider_for(Op::gemm)),
-                              .device = gpu_->device(),
-                              .db = settings_.db,
-                              .backend = std::string(gpu_->name()),
-                              .absence = [gpu = gpu_](const Signature& of, const KernelConfig& config) {
-                                return gpu->absence(of, config);
-                              }});
+  const auto of_model = std::make_shared<std::int32_t>(0);  // another release than the program's
+  SelectorRequest request{
+      .provider = std::string(gpu_->provider_for(Op::gemm)),
+      .device = gpu_->device(),
+      .db = settings_.db,
+      .backend = std::string(gpu_->name()),
+      .absence = [gpu = gpu_, release = release_, of_model](const Signature& of, const KernelConfig& config) {
+        std::int32_t needed = 0;
+        if (needs_release(config, &needed) && needed != 0 && needed != release) *of_model = needed;
+        return gpu->absence(of, config);
+      }};
+  Selector selector = Selector::load(*model, request);
+  const bool other_release = *of_model != 0 || !same_library_;
+  if (other_release) {
+    request.absence = [gpu = gpu_](const Signature& of, const KernelConfig& config) {
+      if (needs_release(config)) return std::string("it needs another release of cuBLASLt");
+      return gpu->absence(of, config);
+    };
+    selector = Selector::load(*model, request);
+  }
+  if (*of_model != 0)
+    restrict("the program has loaded cuBLASLt " + std::to_string(release_) + ", model " +
+             model->filename().string() + " knows " + std::to_string(*of_model));
   Registry registry;
   registry.add(*gpu_);
   Solver solver(selector, std::move(registry), {.limits = kLimits});
-  found->second.reset(new Chooser{std::move(selector), std::move(solver)});
+  found->second.reset(new Chooser{std::move(selector), std::move(solver), other_release});
   return found->second.get();
 }
 
@@ -411,7 +449,7 @@ void Server::choose(const GemmProblem& problem, Decision& decision) {
   }
   // The library also suggests algorithms that are known to give wrong results.
   const auto suggested = gpu_->suggestions(problem, 1);
-  if (!suggested.empty()) {
+  if (!suggested.empty() && same_library_) {
     const Verdict verdict = rule_verdict(problem, suggested.front(), gpu_->device());
     decision.replaces_wrong = verdict.status == VerdictStatus::refused && !verdict.since.empty();
   }
@@ -421,6 +459,11 @@ void Server::choose(const GemmProblem& problem, Decision& decision) {
     return;
   }
   Solution solution = by->solver.solve(problem, gpu_->space(), kLimits);
+  if (by->other_release &&
+      needs_release(solution.choice.config)) {  // KSCOUT_FORCE, or timed under another one
+    decision.why = Passed::release;
+    return;
+  }
   decision.launch = by->solver.make_ready(problem, solution, kLimits);
   const ChoiceSource source = solution.choice.decided_by;
   const bool forced = source == ChoiceSource::forced;
@@ -430,10 +473,9 @@ void Server::choose(const GemmProblem& problem, Decision& decision) {
     return;
   }
   const ExecutionForm& form = solution.form;
-  const bool own =
-      !form.padded() &&
-      (is_first_suggestion(solution.choice.config) ||
-       (!suggested.empty() && nvidia_member_config(solution.choice.config) == suggested.front()));
+  const bool own = !form.padded() && (is_first_suggestion(solution.choice.config) ||
+                                      (!suggested.empty() && same_library_ &&
+                                       nvidia_member_config(solution.choice.config) == suggested.front()));
   const double ours_us =
       std::max(solution.choice.time_us, gpu_->min_us(form.problem, solution.choice.config)) +
       solution.copies_us;

@@ -92,6 +92,8 @@ class Server {
   ServeCounts counts() const noexcept;
   /// Why nothing is served; empty while anything may be.
   const char* off_reason() const noexcept;
+  /// Which release of cuBLASLt restricts what is served; empty: none does.
+  const char* restriction() const noexcept;
 
  private:
   static constexpr auto kRelaxed = std::memory_order_relaxed;
@@ -107,8 +109,10 @@ class Server {
   void choose(const GemmProblem& problem, Decision& decision);
   Chooser* chooser(const GemmProblem& problem);
   void open();
-  /// Why the library's algorithms that KernelScout names are not those of the program's library.
-  std::string other_library();
+  /// Reads the releases of the program's cuBLASLt and of the one that backend cuda uses.
+  void compare_releases();
+  /// From now on, only copies and kernels that need no cuBLASLt are served.
+  void restrict(const std::string& why) noexcept;
   void turn_off(const std::string& why) noexcept;
   /// Ends the contest of a decision whose samples are known.
   void settle(Decision& decision) noexcept;
@@ -123,6 +127,8 @@ class Server {
   std::atomic<bool> off_ = false;
   std::array<char, 512> off_reason_{};
   std::once_flag turned_off_;
+  std::atomic<bool> restricted_ = false;
+  std::array<char, 512> restriction_{};
 
   std::mutex deciding_;  ///< guards the members down to the next one
   bool open_ = false;
@@ -130,7 +136,8 @@ class Server {
   std::unordered_map<DType, std::unique_ptr<Chooser>> choosers_;
   bool reported_wrong_ = false;
   DecisionTable timings_;     ///< of the decision file
-  std::int32_t release_ = 0;  ///< of the program's cuBLASLt
+  std::int32_t release_ = 0;  ///< of the program's cuBLASLt; 0: unknown
+  bool same_library_ = true;  ///< backend cuda uses the program's cuBLASLt
   std::atomic<bool> reported_lost_ = false;
 
   std::atomic<void*> context_ = nullptr;  ///< of the first product

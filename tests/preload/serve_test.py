@@ -16,6 +16,8 @@ import unittest
 PROGRAMS, TESTS, MODULE, MODELS = (os.path.abspath(path) for path in sys.argv[1:5])
 KSCOUT, SERVED = os.path.join(PROGRAMS, "kscout"), os.path.join(TESTS, "preload_served")
 PROBLEM = "gemm:96x120x4096:bf16:rcr"
+OWN = "odd:1024x2001x768"  # runs on a kernel of hopper
+COPIED = "odd:1024x4096x1001"  # runs on copies of A and B
 
 
 class ServeTest(unittest.TestCase):
@@ -182,9 +184,19 @@ class ServeTest(unittest.TestCase):
         self.assertEqual(self.exec("gemm", KSCOUT_DB=os.path.join(self.folder, "other.sqlite")), ["served"])
 
     def test_a_kernel_of_our_own_starts_with_its_timing(self):
-        self.assertEqual(self.refine(*["odd"] * 13), self.TURNS + ["served"])
+        self.assertEqual(self.refine(*[OWN] * 13), self.TURNS + ["served"])
         self.assertRegex(self.decisions()[0]["config"], "^hopper_gemm_bf16")
-        self.assertEqual(self.refine("odd"), ["served"], "it is not timed again")
+        self.assertEqual(self.refine(OWN), ["served"], "it is not timed again")
+
+    def test_a_pick_on_copies_starts_with_its_timing(self):
+        self.assertEqual(self.refine(*[COPIED] * 13, library=60, pick=50), self.TURNS + ["served"])
+        stored, = self.decisions()
+        self.assertEqual(stored["problem"], "gemm:1024x4096x1001:bf16:rcr:lda=1024:ldb=1024")
+        self.assertLess(stored["time_us"], 50)
+        self.assertEqual((stored["timed"], stored["next_us"]), (1, None))
+        self.assertEqual(self.refine(COPIED), ["served"], "it is not timed again")
+        self.assertEqual(self.refine(*[COPIED] * 13, library=40, pick=50, KSCOUT_DB="new.sqlite"), self.TURNS + ["passed"])
+        self.assertEqual(self.exec(COPIED, KSCOUT_DB="new.sqlite"), ["passed"])
 
     def test_events_are_read_when_the_gpu_has_passed_them(self):
         answers = self.refine(*["gemm"] * 16, library=9, STAND_IN_PENDING="60")
@@ -252,9 +264,38 @@ class ServeTest(unittest.TestCase):
         self.assertEqual(self.exec("gemm", KSCOUT_CUDA_MODULE=broken), ["passed"])
         self.assertRegex(self.text(self.report), "serving is off: .*broken.so")
 
-    def test_another_release_of_the_library_serves_nothing(self):
-        self.assertEqual(self.exec("gemm", STAND_IN_CUBLASLT="120900"), ["passed"])
-        self.assertRegex(self.text(self.report), "serving is off: .*cuBLASLt 120900, backend cuda uses 130100")
+    # ---- another release of cuBLASLt than the model's
+
+    def test_under_another_release_copies_and_kernels_of_our_own_are_served(self):
+        for ours, theirs, why in (("130100", "120900", "has loaded cuBLASLt 120900, backend cuda uses 130100"),
+                                  ("130200", "130100", "has loaded cuBLASLt 130100, backend cuda uses 130200"),
+                                  ("130200", "130200", "has loaded cuBLASLt 130200, model gemm_bf16_h200 knows 130100")):
+            with self.subTest(why):
+                self.assertEqual(self.exec("gemm", OWN, COPIED, HOST_GPU_CUBLASLT=ours, STAND_IN_CUBLASLT=theirs),
+                                 ["passed", "served", "served"])
+                report = self.text(self.report)
+                self.assertRegex(report, "\n  only copies and kernels that need no cuBLASLt are served: the program " + why)
+                self.assertRegex(report, "\n  1 passed on: the model expects too little from another choice")
+                own, copied = (run[0] for run in self.runs())
+                self.assertEqual((own, copied), ("a0_0x0x0_st0_s0", "a7_64x64x32_st3_s1"), "hopper, and the first suggestion")
+
+    def test_a_pick_of_another_release_is_not_served(self):
+        self.assertEqual(self.refine(*["gemm"] * 13)[-1], "served")
+        self.assertEqual(self.exec("gemm"), ["served"])
+        self.assertEqual(self.exec("gemm", STAND_IN_CUBLASLT="130200"), ["passed"])
+        self.assertRegex(self.text(self.report), "1 passed on: the kernel needs another release of cuBLASLt")
+        self.assertEqual(self.exec("gemm", HOST_GPU_CUBLASLT="130200", STAND_IN_CUBLASLT="130200"), ["passed"])
+
+    def test_that_the_library_was_faster_holds_for_its_release(self):
+        self.assertEqual(self.refine(*[OWN] * 13, library=9)[-1], "passed")
+        self.assertEqual(self.exec(OWN), ["passed"])
+        self.assertEqual(self.exec(OWN, HOST_GPU_CUBLASLT="130200", STAND_IN_CUBLASLT="130200"), ["served"])
+
+    def test_without_a_cublaslt_of_ours_nothing_is_served(self):
+        self.assertEqual(self.exec(OWN, HOST_GPU_CUBLASLT="0"), ["passed"])
+        self.assertRegex(self.text(self.report), "serving is off: backend cuda finds no cuBLASLt; KSCOUT_CUBLASLT names")
+
+    # ---- settings
 
     def test_wrong_settings_are_reported_once(self):
         env = {**self.env, "LD_PRELOAD": os.path.join(PROGRAMS, "libkscout_preload.so"), "KSCOUT_PRELOAD_SERVE": "1",

@@ -65,14 +65,22 @@ static int batched(long long gap) {
                                     1 + (gap != 0), F32, -1);
 }
 
-/* Row-major 1024 x 2001 x 768: lines of C do not begin at multiples of 16 bytes. */
-static int odd(void) {
-  enum { kM = 2001, kColumns = 1024, kDepth = 768 };
-  static uint16_t first[kDepth * kM] __attribute__((aligned(256))),
-      second[kDepth * kColumns] __attribute__((aligned(256))),
-      result[kM * kColumns] __attribute__((aligned(256)));
-  return cublasGemmEx(&handle, T, N, kM, kColumns, kDepth, &one, first, R16BF, kDepth, second, R16BF, kDepth,
-                      &zero, result, R16BF, kM, F32, -1);
+/* odd:MxNxK, row-major; is not computed. */
+static int odd(const char* sizes) {
+  long m, n, k;
+  if (sscanf(sizes, "%ldx%ldx%ld", &m, &n, &k) != 3) exit(9);
+  void* const first = aligned_alloc(256, (size_t)(n * k * 2 + 255) / 256 * 256);
+  void* const second = aligned_alloc(256, (size_t)(m * k * 2 + 255) / 256 * 256);
+  void* const result = aligned_alloc(256, (size_t)(m * n * 2 + 255) / 256 * 256);
+  memset(first, 0, (size_t)(n * k * 2));
+  memset(second, 0, (size_t)(m * k * 2));
+  memset(result, 0, (size_t)(m * n * 2));
+  const int status = cublasGemmEx(&handle, T, N, (int)n, (int)m, (int)k, &one, first, R16BF, (int)k, second,
+                                  R16BF, (int)k, &zero, result, R16BF, (int)n, F32, -1);
+  free(first);
+  free(second);
+  free(result);
+  return status;
 }
 
 static struct stand_in_operation operation = {.compute = F32, .transa = T, .epilogue = 1};
@@ -107,7 +115,7 @@ static int call(const char* word) {
   if (strcmp(word, "matmul_small_workspace") == 0) return matmul(&zero, c, 64);
   if (strcmp(word, "matmul_addend") == 0) return matmul(&one, b, kWorkspace);
   if (strcmp(word, "threads") == 0) return threads();
-  if (strcmp(word, "odd") == 0) return odd();
+  if (strncmp(word, "odd:", 4) == 0) return odd(word + 4);
   if (strcmp(word, "small") == 0)
     return cublasGemmEx(&handle, T, N, 8, 8, 64, &one, a, R16BF, 64, b, R16BF, 64, &zero, c, R16BF, 8, F32,
                         -1);
