@@ -303,6 +303,10 @@ constexpr kscout_core kFunctions = {
 
 }  // namespace kscout::preload
 
+/// Registers no destructor: at the program's end, threads may still be inside of the core. The linker takes
+/// this function for all of the core and what is linked into it.
+extern "C" int __cxa_atexit(void (*)(void*), void*, void*) noexcept { return 0; }  // NOLINT: the ABI's name
+
 extern "C" __attribute__((visibility("default"))) const kscout_core* kscout_preload_core(kscout_find find) {
   using namespace kscout::preload;
   core = new Core(find);

@@ -190,6 +190,12 @@ class ExecTest(unittest.TestCase):
         self.assertEqual(self.report_text().count("no call of cuBLAS, cuBLASLt or cuDNN was seen"), 1)
         self.assertEqual(rows_of(self.record), {})
 
+    def test_a_program_without_blas_opens_no_core(self):
+        done = self.exec("/bin/cat", "/proc/self/maps")
+        self.assertIn("/libkscout_preload.so\n", done.stdout)
+        for name in ("libkscout_preload_core", "libstdc++", "libcublas", "libcuda"):
+            self.assertNotIn(name, done.stdout)
+
     def test_arguments_may_be_any_bytes(self):
         done = subprocess.run([KSCOUT, "exec", "--record", self.record, "--", PLAIN, b"\xff\xfe"], cwd=self.folder,
                               env=self.env, capture_output=True, timeout=60, check=False)

@@ -98,6 +98,25 @@ class ServeTest(unittest.TestCase):
         self.assertEqual(self.text(self.log).count("prepare"), 1)
         self.assertRegex(self.text(self.report), r"\n  1000 served; ")
 
+    def test_threads_open_the_core_and_load_models_at_once(self):
+        for options in ([], ["--refine"]):
+            self.exec("many_problems", options=options)
+            report = self.text(self.report)
+            self.assertIn("\n  1000 products of 24 problems\n", report)
+            self.assertNotIn("failed", report)
+            counts = {why: int(count) for count, why in re.findall(r"\n  (\d+) (served|passed on: .*?)(?=[;\n])", report)}
+            self.assertEqual(sum(counts.values()), 1000, report)
+            self.assertEqual(counts["served"], len(self.runs()))
+            self.assertGreater(counts["served"], 500)
+            prepared = re.findall("prepare (.*)", self.text(self.log))
+            self.assertLessEqual(len(prepared), 24, "each problem is decided once")
+
+    def test_a_program_may_end_while_threads_compute(self):
+        for _ in range(5):
+            self.assertEqual(self.exec("leave"), ["left"])
+            self.assertRegex(self.text(self.report), r"\n  [1-9]\d* products of \d+ problems\n")
+            self.assertNotIn("release", self.text(self.log), "no memory is given back at the end")
+
     # ---- captures
 
     def test_a_capture_uses_what_was_decided_and_reserved_before(self):
@@ -136,6 +155,11 @@ class ServeTest(unittest.TestCase):
 
     def test_without_memory_for_a_workspace_the_library_computes(self):
         self.assertEqual(self.exec("gemm", "own_workspace", "gemm", STAND_IN_FREE_MIB="99"), ["passed", "served"])
+        self.assertRegex(self.text(self.report), "1 passed on: no memory is left")
+
+    def test_memory_that_cannot_be_allocated_is_no_error(self):
+        env = {"HOST_GPU_FAIL": "allocate", "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
+        self.assertEqual(self.exec("gemm", "own_workspace", "gemm", **env), ["passed", "served"])
         self.assertRegex(self.text(self.report), "1 passed on: no memory is left")
 
     def test_other_contexts_and_children_are_passed_on(self):

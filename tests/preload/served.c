@@ -3,6 +3,7 @@
  * "wrong". */
 #define _GNU_SOURCE
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,7 @@
 
 #include "stand_in_blas.h"
 
-enum { N = 0, T = 1, R32F = 0, R16BF = 14, F32 = 68 };
+enum { N = 0, T = 1, R32F = 0, R16F = 2, R16BF = 14, F32 = 68 };
 enum { kThreads = 8, kCallsOfAThread = 125 };
 enum { M = 120, COLUMNS = 96, K = 4096, kWorkspace = 1 << 20 };
 
@@ -97,10 +98,38 @@ static void* many(void* of) {
   for (int i = 0; i < kCallsOfAThread; ++i) gemm();
   return NULL;
 }
-static int threads(void) {
-  pthread_t started[kThreads];
-  for (int i = 0; i < kThreads; ++i) pthread_create(&started[i], NULL, many, NULL);
-  for (int i = 0; i < kThreads; ++i) pthread_join(started[i], NULL);
+static int threads(void* (*run)(void*)) {
+  pthread_t running[kThreads];
+  for (int i = 0; i < kThreads; ++i) pthread_create(&running[i], NULL, run, NULL);
+  for (int i = 0; i < kThreads; ++i) pthread_join(running[i], NULL);
+  return 0;
+}
+
+/* Problems of two types and many depths, of which the models know all. */
+static int one_of_many(int which) {
+  const int type = which % 2 ? R16F : R16BF, depth = K - 64 * (which % 24);
+  return cublasGemmEx(&handle, T, N, M, COLUMNS, depth, &one, a, type, K, b, type, K, &zero, c, type, M, F32,
+                      -1);
+}
+static atomic_int started;
+static void* many_problems(void* of) {
+  const int first = atomic_fetch_add(&started, 1);
+  (void)of;
+  for (int i = 0; i < kCallsOfAThread; ++i) one_of_many(first + i);
+  return NULL;
+}
+static void* problems_without_end(void* of) {
+  for (int i = 0;; ++i) {
+    one_of_many(i);
+    if (i == 0) atomic_fetch_add(&started, 1);
+  }
+  return of;
+}
+/* Returns while threads compute. */
+static int leave(void) {
+  pthread_t thread;
+  for (int i = 0; i < kThreads; ++i) pthread_create(&thread, NULL, problems_without_end, NULL);
+  while (atomic_load(&started) < kThreads) usleep(100);
   return 0;
 }
 
@@ -114,7 +143,9 @@ static int call(const char* word) {
   if (strcmp(word, "matmul") == 0) return matmul(&zero, c, kWorkspace);
   if (strcmp(word, "matmul_small_workspace") == 0) return matmul(&zero, c, 64);
   if (strcmp(word, "matmul_addend") == 0) return matmul(&one, b, kWorkspace);
-  if (strcmp(word, "threads") == 0) return threads();
+  if (strcmp(word, "threads") == 0) return threads(many);
+  if (strcmp(word, "many_problems") == 0) return threads(many_problems);
+  if (strcmp(word, "leave") == 0) return leave();
   if (strncmp(word, "odd:", 4) == 0) return odd(word + 4);
   if (strcmp(word, "small") == 0)
     return cublasGemmEx(&handle, T, N, 8, 8, 64, &one, a, R16BF, 64, b, R16BF, 64, &zero, c, R16BF, 8, F32,
@@ -173,7 +204,8 @@ static const char* computed_by(const char* word) {
   const int status = call(word);
   const long passed = stand_in_calls() + stand_in_inner_calls() - before;
   if (status != 0) return "failed";
-  if (strcmp(word, "threads") == 0)
+  if (strcmp(word, "leave") == 0) return "left";
+  if (strcmp(word, "threads") == 0 || strcmp(word, "many_problems") == 0)
     return passed == 0 ? "served" : passed == kThreads * kCallsOfAThread ? "passed" : "mixed";
   if (passed == 1) return c[0] == 0x7fc0 || strcmp(word, "fp32") == 0 ? "passed" : "wrong";
   if (getenv("HOST_GPU_SKIP")) return "served";
