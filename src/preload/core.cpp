@@ -127,6 +127,7 @@ class Core {
     server_->after_original(status);
     errno = error;
   }
+  bool give_back() noexcept { return server_ && server_->give_back(); }
   void other(kscout_entry entry) noexcept {
     const Lock lock(*this);
     if (!finished_) ++calls_[entry];
@@ -252,6 +253,9 @@ class Core {
     if (*server.off_reason()) text.add("  serving is off: %s\n", server.off_reason());
     if (*server.restriction())
       text.add("  only copies and kernels that need no cuBLASLt are served: %s\n", server.restriction());
+    if (counts.given_back)
+      text.add("  %llu times, workspaces were given back because the program needed memory\n",
+               count(counts.given_back));
     text.add("  %llu served; expected saving %.3f ms of GPU time\n", count(counts.served),
              counts.saved_us / 1e3);
     if (counts.contests)
@@ -294,6 +298,7 @@ constexpr kscout_core kFunctions = {
     .matmul = [](const kscout_matmul_call* call) { return core->product(kscout_cublasLtMatmul, *call); },
     .after_original = [](int status) { core->after_original(status); },
     .other = [](kscout_entry entry) { core->other(entry); },
+    .give_back = [] { return static_cast<int>(core->give_back()); },
     .workspace = [](void* handle, void* memory,
                     std::size_t bytes) { core->workspace(handle, memory, bytes); },
     .finish = [] { core->finish(); },

@@ -166,6 +166,15 @@ void Server::turn_off(const std::string& why) noexcept {
   });
 }
 
+bool Server::give_back() noexcept {
+  StreamWorkspaces* const workspaces = opened_workspaces_.load(std::memory_order_acquire);
+  void* context = nullptr;
+  if (off_ || !workspaces || driver_.current(&context) != 0 || context != context_) return false;
+  // A thread that allocates while it captures a graph has to be in this mode, and may release nothing.
+  if (CaptureAside(driver_).before() == CaptureAside::kRelaxed) return false;
+  return workspaces->give_back();
+}
+
 void Server::in_child() noexcept {
   // Threads of the parent may have held any lock.
   if (!off_) std::strcpy(off_reason_.data(), "a forked process has no GPU");
@@ -189,10 +198,16 @@ void Server::restrict(const std::string& why) noexcept {
   restricted_.store(true, std::memory_order_release);
 }
 
+std::uint64_t Server::given_back() const noexcept {
+  const StreamWorkspaces* const workspaces = opened_workspaces_.load(std::memory_order_acquire);
+  return workspaces ? workspaces->given_back() : 0;
+}
+
 ServeCounts Server::counts() const noexcept {
   ServeCounts counts{.served = served_,
                      .wrong_suggestions = wrong_suggestions_,
                      .saved_us = static_cast<double>(saved_ns_.load()) / 1e3,
+                     .given_back = given_back(),
                      .contests = contests_,
                      .refined = refined_,
                      .library_kept = library_kept_};
@@ -254,13 +269,16 @@ Passed Server::try_serve(const GemmProblem& problem, Decision* one, const Operan
     if (const Passed why = one->why; why != Passed::none) return why;
   }
   void* workspace = nullptr;
+  StreamWorkspaces::Hold hold;
   if (one->workspace_bytes > 0) {
     if (operands.workspace && operands.workspace_bytes >= one->workspace_bytes &&
         is_aligned(operands.workspace, kWorkspaceAlignment)) {
       workspace = operands.workspace;
     } else {
+      workspaces_->tidy(operands.stream);
       const bool capturing = driver_.captures(operands.stream);
       const CaptureAside aside(driver_);
+      hold = workspaces_->hold();
       workspace = workspaces_->take(operands.stream, one->workspace_bytes, capturing);
       if (!workspace) return capturing ? Passed::capture : Passed::workspace;
       if (!capturing && (one->workspace_bytes <= kSmallReserve || operands.stream))
@@ -384,6 +402,7 @@ void Server::open() {
     gpu_->device();  // throws where the module does not work
     compare_releases();
     workspaces_ = std::make_unique<StreamWorkspaces>(driver_, gpu_->memory());
+    opened_workspaces_.store(workspaces_.get(), std::memory_order_release);
     if (!are_timings_disabled())
       timings_ = DecisionTable(DecisionDb(settings_.db)
                                    .read(DecisionOrigin{device_identity(gpu_->device()), "", KSCOUT_VERSION,

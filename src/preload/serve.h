@@ -51,7 +51,8 @@ struct ServeSettings {
 /// What a server did; for reports.
 struct ServeCounts {
   std::uint64_t served = 0, wrong_suggestions = 0;
-  double saved_us = 0;  ///< by the model, or as timed
+  double saved_us = 0;           ///< by the model, or as timed
+  std::uint64_t given_back = 0;  ///< how often workspaces were released because the program needed memory
   /// Problems timed by --refine: begun, finished, and those where the library's kernel was faster.
   std::uint64_t contests = 0, refined = 0, library_kept = 0;
   std::array<std::uint64_t, kPassedWords.size()> passed{};
@@ -86,6 +87,9 @@ class Server {
   /// Counts a product that is passed on without serve().
   void pass(Passed why) noexcept { passed_[static_cast<std::size_t>(why)].fetch_add(1, kRelaxed); }
 
+  /// Releases workspaces outside of captures. Returns whether there were any.
+  bool give_back() noexcept;
+
   /// A child process has no GPU context: it serves nothing.
   void in_child() noexcept;
 
@@ -114,6 +118,7 @@ class Server {
   /// From now on, only copies and kernels that need no cuBLASLt are served.
   void restrict(const std::string& why) noexcept;
   void turn_off(const std::string& why) noexcept;
+  std::uint64_t given_back() const noexcept;
   /// Ends the contest of a decision whose samples are known.
   void settle(Decision& decision) noexcept;
   void remember(const Contest::Pick& pick, const Contest::Result& result);
@@ -144,6 +149,7 @@ class Server {
   std::shared_mutex looking_;
   std::unordered_map<GemmProblem, std::unique_ptr<Decision>, Hash> decisions_;
   std::unique_ptr<StreamWorkspaces> workspaces_;
+  std::atomic<StreamWorkspaces*> opened_workspaces_ = nullptr;
   EventTimer timer_{driver_};
 
   std::atomic<std::uint64_t> served_ = 0, saved_ns_ = 0, wrong_suggestions_ = 0;

@@ -41,6 +41,7 @@ class ServeTest(unittest.TestCase):
                               env={**self.env, **env}, text=True, capture_output=True, timeout=120, check=False)
         self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
         first, *lines = done.stdout.splitlines()
+        self.memory = [line for line in lines if line.startswith("mallocs")]
         self.workspace = first.split()[1]
         return [line.split()[-1] for line in lines]
 
@@ -161,6 +162,49 @@ class ServeTest(unittest.TestCase):
         env = {"HOST_GPU_FAIL": "allocate", "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
         self.assertEqual(self.exec("gemm", "own_workspace", "gemm", **env), ["passed", "served"])
         self.assertRegex(self.text(self.report), "1 passed on: no memory is left")
+
+    # ---- memory is given back on need
+
+    def test_an_allocation_that_fails_gets_our_memory(self):
+        self.assertEqual(self.exec("gemm", "cudaMalloc", "gemm", STAND_IN_MALLOC_FAILS="1"), ["served", "0", "served"])
+        self.assertEqual(self.memory, ["mallocs 2 status 0 error 0"], "the program does not notice")
+        log = self.text(self.log)
+        self.assertEqual((log.count("release"), log.count("allocate")), (2, 4), "the workspace and the spare one")
+        self.assertIn("\n  1 times, workspaces were given back", self.text(self.report))
+
+    def test_an_allocation_that_fails_without_memory_of_ours_fails(self):
+        self.exec("cudaMalloc", "gemm", "cudaMalloc", "cudaMalloc", STAND_IN_MALLOC_FAILS="4")
+        self.assertEqual(self.memory, ["mallocs 1 status 2 error 2", "mallocs 2 status 2 error 2", "mallocs 1 status 2 error 2"])
+
+    def test_memory_of_a_capture_stays(self):
+        self.assertEqual(self.exec("gemm", "captured_stream", "gemm", "cudaMalloc_in_capture", "gemm", "stream", "cudaMalloc",
+                                   "captured_stream", "gemm", STAND_IN_MALLOC_FAILS="2"), ["served"] * 2 + ["2", "served", "0", "served"])
+        self.assertEqual(self.memory, ["mallocs 1 status 2 error 2", "mallocs 2 status 0 error 0"])
+        workspaces = [run[1] for run in self.runs()]
+        self.assertEqual(workspaces[1:], [workspaces[1]] * 3)
+        self.assertNotIn("release " + workspaces[1], self.text(self.log))
+
+    def test_little_memory_is_given_back(self):
+        answers = self.exec("gemm", "scarce", *["gemm"] * 70, "plenty", *["gemm"] * 70)
+        self.assertEqual(answers[:64] + answers[-1:], ["served"] * 63 + ["passed"] + ["served"])
+        log = self.text(self.log)
+        self.assertEqual((log.count("release"), log.count("allocate")), (2, 4))
+
+    def test_a_workspace_grows_and_the_old_one_is_released_later(self):
+        self.assertEqual(self.exec("gemm", COPIED, "gemm"), ["served"] * 3)
+        events = re.findall("^(allocate|run|release)", self.text(self.log), re.MULTILINE)
+        self.assertLess(events.index("release"), len(events))
+        self.assertGreater(events.index("release"), [i for i, event in enumerate(events) if event == "run"][1])
+        first, larger, last = (run[1] for run in self.runs())
+        self.assertIn("release " + first, self.text(self.log))
+        self.assertNotEqual(first, last)
+
+    def test_threads_compute_while_memory_is_given_back(self):
+        self.exec("allocating_threads", STAND_IN_MALLOC_FAILS="1000")
+        report = self.text(self.report)
+        counts = re.findall(r"\n  (\d+) (?:served|passed on)", report)
+        self.assertEqual(sum(map(int, counts)), 1000, report)
+        self.assertNotIn("failed", report)
 
     def test_other_contexts_and_children_are_passed_on(self):
         self.assertEqual(self.exec("gemm", STAND_IN_OTHER_CONTEXT="1"), ["passed"])

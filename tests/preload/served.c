@@ -133,6 +133,7 @@ static int leave(void) {
   return 0;
 }
 
+static int allocating_threads(void);
 static int call(const char* word) {
   if (strcmp(word, "gemm") == 0) return gemm();
   if (strcmp(word, "twice") == 0) return gemm_at(&two, &zero, a, F32);
@@ -146,6 +147,7 @@ static int call(const char* word) {
   if (strcmp(word, "threads") == 0) return threads(many);
   if (strcmp(word, "many_problems") == 0) return threads(many_problems);
   if (strcmp(word, "leave") == 0) return leave();
+  if (strcmp(word, "allocating_threads") == 0) return allocating_threads();
   if (strncmp(word, "odd:", 4) == 0) return odd(word + 4);
   if (strcmp(word, "small") == 0)
     return cublasGemmEx(&handle, T, N, 8, 8, 64, &one, a, R16BF, 64, b, R16BF, 64, &zero, c, R16BF, 8, F32,
@@ -188,8 +190,38 @@ static int call(const char* word) {
   exit(9);
 }
 
-/* Words that only change the handle. */
+/* How often the runtime was asked, and what it and its last error are. */
+static void allocate(void) {
+  void* memory = NULL;
+  const int before = stand_in_mallocs(), status = cudaMalloc(&memory, 64);
+  printf("mallocs %d status %d error %d\n", stand_in_mallocs() - before, status, cudaGetLastError());
+  free(memory);
+}
+static void* allocations(void* of) {
+  void* memory = NULL;
+  for (int i = 0; i < kCallsOfAThread; ++i) cudaMalloc(&memory, 64);
+  return of;
+}
+static int allocating_threads(void) {
+  pthread_t running;
+  pthread_create(&running, NULL, allocations, NULL);
+  const int status = threads(many_problems);
+  pthread_join(running, NULL);
+  return status;
+}
+
+/* Words that only change the handle or the memory. */
 static int change(const char* word) {
+  if (strcmp(word, "cudaMalloc") == 0) return allocate(), 1;
+  if (strcmp(word, "cudaMalloc_in_capture") == 0) {
+    int mode = 2;
+    cuThreadExchangeStreamCaptureMode(&mode);
+    allocate();
+    cuThreadExchangeStreamCaptureMode(&mode);
+    return 1;
+  }
+  if (strcmp(word, "scarce") == 0) return setenv("STAND_IN_FREE_MIB", "20", 1), 1;
+  if (strcmp(word, "plenty") == 0) return setenv("STAND_IN_FREE_MIB", "900", 1), 1;
   if (strcmp(word, "own_workspace") == 0) return cublasSetWorkspace_v2(&handle, workspace, kWorkspace), 1;
   if (strcmp(word, "tiny_workspace") == 0) return cublasSetWorkspace_v2(&handle, workspace, 64), 1;
   if (strcmp(word, "stream") == 0) return cublasSetStream_v2(&handle, (void*)0x40), 1;
@@ -205,7 +237,8 @@ static const char* computed_by(const char* word) {
   const long passed = stand_in_calls() + stand_in_inner_calls() - before;
   if (status != 0) return "failed";
   if (strcmp(word, "leave") == 0) return "left";
-  if (strcmp(word, "threads") == 0 || strcmp(word, "many_problems") == 0)
+  if (strcmp(word, "threads") == 0 || strcmp(word, "many_problems") == 0 ||
+      strcmp(word, "allocating_threads") == 0)
     return passed == 0 ? "served" : passed == kThreads * kCallsOfAThread ? "passed" : "mixed";
   if (passed == 1) return c[0] == 0x7fc0 || strcmp(word, "fp32") == 0 ? "passed" : "wrong";
   if (getenv("HOST_GPU_SKIP")) return "served";
