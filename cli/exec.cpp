@@ -66,6 +66,14 @@ void check_files(const ExecOptions& options) {
     fail(Errc::invalid_argument, "nothing to do with --no-serve; give --record FILE, --report FILE, or both");
   if (options.no_serve && options.refine)
     fail(Errc::invalid_argument, "--refine has no effect with --no-serve; leave one of them out");
+  if (const char* const config = std::getenv("CUBLAS_WORKSPACE_CONFIG");
+      options.refine && config && *config) {
+    fail(Errc::invalid_argument,
+         "--refine: CUBLAS_WORKSPACE_CONFIG={} asks for equal results in every run, and a choice by time is "
+         "not; "
+         "refine without it first, then run with it",
+         config);
+  }
   if (!(options.min_gain >= 0))
     fail(Errc::invalid_argument, "--min-gain {}: a percentage of at least 0", options.min_gain);
   if (options.record == "-")

@@ -101,6 +101,13 @@ ServeSettings ServeSettings::from_environment(std::string& wrong) {
   settings.min_gain = number_setting("KSCOUT_PRELOAD_MIN_GAIN", 100 * settings.min_gain, wrong) / 100;
   settings.min_saved_us = number_setting("KSCOUT_PRELOAD_MIN_SAVED_US", settings.min_saved_us, wrong);
   settings.refine = switch_setting("KSCOUT_PRELOAD_REFINE", wrong);
+  if (const char* const config = std::getenv("CUBLAS_WORKSPACE_CONFIG");
+      settings.refine && config && *config) {
+    settings.refine = false;
+    std::fprintf(stderr,
+                 "kscout exec: CUBLAS_WORKSPACE_CONFIG asks for equal results in every run: --refine times "
+                 "nothing\n");
+  }
   settings.db = decision_file();
   return settings;
 }

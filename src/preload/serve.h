@@ -10,7 +10,8 @@
 /// The first product opens backend `cuda` on the GPU that is current then. Each problem is decided once, at
 /// its first call. Later calls take the decision from a hash table and enqueue its kernels on the caller's
 /// stream. Work runs in the caller's workspace where that is large enough, else in memory of the stream's
-/// own. All choices give equal bits in every run. Thread-safe.
+/// own. All choices give equal bits in every run; only while a problem is timed, the time decides.
+/// Thread-safe.
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -38,7 +39,8 @@ struct ServeSettings {
   double min_gain = 0.02;
   /// And by how many microseconds: a call costs the CPU about this much.
   double min_saved_us = 1;
-  /// Whether to time picks against the library's own kernels.
+  /// Whether to time picks against the library's own kernels. Not where CUBLAS_WORKSPACE_CONFIG asks for
+  /// equal bits in every run.
   bool refine = false;
   /// Timings of earlier processes; those of this one are added.
   std::filesystem::path db = {};

@@ -300,6 +300,9 @@ class ExecTest(unittest.TestCase):
 
         self.assertIn("--record", options("--no-serve"))
         self.assertIn("--refine has no effect with --no-serve", options("--no-serve", "--refine", "--record", "x"))
+        self.env["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
+        self.assertIn("CUBLAS_WORKSPACE_CONFIG=:4096:8 asks for equal results", options("--refine"))
+        del self.env["CUBLAS_WORKSPACE_CONFIG"]
         self.assertIn("--min-gain -1", options("--min-gain", "-1"))
         self.assertIn("name a file", options("--record", "-"))
         self.assertIn("regular file", options("--record", "/dev/null"))

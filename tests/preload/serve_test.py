@@ -375,6 +375,11 @@ class ServeTest(unittest.TestCase):
                               text=True, capture_output=True, timeout=120, check=False)
         self.assertEqual(done.stdout.splitlines()[1:], ["gemm passed"])
         self.assertIn("KSCOUT_PRELOAD_REFINE=yes is neither 0 nor 1; nothing is served", done.stderr)
+        done = subprocess.run([SERVED, "gemm", "gemm"], env={**env, "KSCOUT_PRELOAD_MIN_GAIN": "2", "KSCOUT_PRELOAD_REFINE": "1",
+                                                             "CUBLAS_WORKSPACE_CONFIG": ":4096:8"},
+                              text=True, capture_output=True, timeout=120, check=False)
+        self.assertEqual(done.stdout.splitlines()[1:], ["gemm served"] * 2, "nothing is timed")
+        self.assertEqual(done.stderr.count("CUBLAS_WORKSPACE_CONFIG asks for equal results"), 1)
         env.pop("KSCOUT_PRELOAD_MIN_GAIN")
         done = subprocess.run([SERVED, "gemm"], env=env, text=True, capture_output=True, timeout=120, check=False)
         self.assertEqual((done.stdout.splitlines()[1:], done.stderr), (["gemm served"], ""))
