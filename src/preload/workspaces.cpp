@@ -81,23 +81,24 @@ void* StreamWorkspaces::take(void* stream, std::size_t bytes, bool capturing) {
     std::swap(piece, spare_);
     return piece.memory;
   }
-  replace(piece, bytes);
+  replaced_.reserve(replaced_.size() + 1);
+  const Piece larger = allocate(bytes);
+  if (!larger.memory) return nullptr;
+  if (piece.memory) {  // another thread may be about to use it
+    replaced_.push_back(piece);
+    has_replaced_.store(true, std::memory_order_release);
+  }
+  piece = larger;
   return piece.memory;
 }
 
 void StreamWorkspaces::reserve(std::size_t bytes) {
   const std::scoped_lock lock(mutex_);
   if (spare_.bytes >= bytes) return;
-  replace(spare_, bytes);
-}
-
-void StreamWorkspaces::replace(Piece& piece, std::size_t bytes) {
-  if (piece.memory) {  // another thread may be about to use it
-    replaced_.push_back(piece);
-    has_replaced_.store(true, std::memory_order_release);
-  }
-  piece = {};
-  piece = allocate(bytes);
+  const Piece larger = allocate(bytes);
+  if (!larger.memory) return;
+  release(spare_);
+  spare_ = larger;
 }
 
 bool StreamWorkspaces::is_memory_scarce() const noexcept {

@@ -105,11 +105,10 @@ class StreamWorkspaces {
   using Place = std::pair<std::uint64_t, std::uint64_t>;
 
   bool place_of(void* stream, bool capturing, Place& place) const noexcept;
-  /// Null when too little memory is left; the replaced memory is released later.
-  void replace(Piece& piece, std::size_t bytes);
+  /// Null when too little memory is left.
   Piece allocate(std::size_t bytes) noexcept;
   bool is_memory_scarce() const noexcept;
-  /// Both need holding_ and mutex_, and return whether there was any.
+  /// Both return whether there was any; the second one needs holding_.
   bool release(Piece& piece) noexcept;
   bool release_replaced() noexcept;
 
