@@ -16,6 +16,7 @@
 #include "op/problem_sets.h"
 #include "options.h"
 #include "outputs.h"
+#include "tuned.h"
 #include "verbs.h"
 
 namespace kscout::cli {
@@ -23,7 +24,7 @@ namespace kscout::cli {
 namespace {
 
 /// The formats that can be written.
-enum class ExportFormat : std::uint8_t { header, lightgbm, json, tunableop };
+enum class ExportFormat : std::uint8_t { header, lightgbm, json, tunableop, hipblaslt, miopen_find_db };
 
 }  // namespace
 
@@ -32,7 +33,8 @@ enum class ExportFormat : std::uint8_t { header, lightgbm, json, tunableop };
 template <>
 struct kscout::EnumWords<kscout::cli::ExportFormat> {
   static constexpr std::string_view what = "format";
-  static constexpr std::array<std::string_view, 4> words = {"header", "lightgbm", "json", "tunableop"};
+  static constexpr std::array<std::string_view, 6> words = {"header",    "lightgbm",  "json",
+                                                            "tunableop", "hipblaslt", "miopen-find-db"};
 };
 
 namespace kscout::cli {
@@ -41,6 +43,7 @@ namespace {
 
 struct ExportOptions {
   std::string model, shapes, measured, out, target, name_space, validators;
+  std::vector<std::string> tuned;
   ReadBests read = nullptr;
   FamilyOptions family;
   ExportFormat format = ExportFormat::header;
@@ -99,6 +102,38 @@ std::string shapes_text(const ExportOptions& options) {
   return shapes_header(std::move(choices), options.name_space);
 }
 
+/// "NAME,VALUE" of the lines of --validators; empty when the option is not given.
+std::vector<std::string> validators_of(const ExportOptions& options) {
+  if (options.validators.empty()) return {};
+  auto validators = tunableop_validators(read_file(options.validators));
+  if (validators.empty())
+    fail(Errc::invalid_argument, "--validators {}: has no line Validator,NAME,VALUE", options.validators);
+  return validators;
+}
+
+/// Writes tables of other programs again.
+std::string tuned_text(const ExportOptions& options) {
+  for (const auto& [given, name] :
+       {std::pair{!options.model.empty(), "--model"}, std::pair{!options.shapes.empty(), "--problems"},
+        std::pair{!options.measured.empty(), "--measurements"},
+        std::pair{!options.target.empty(), "--target"},
+        std::pair{!options.name_space.empty(), "--namespace"}}) {
+    if (given) fail(Errc::invalid_argument, "--tuned takes no {}; leave it out", name);
+  }
+  switch (options.format) {
+    case ExportFormat::tunableop:
+      return tuned_tunableop(options.tuned, validators_of(options));
+    case ExportFormat::hipblaslt:
+      return tuned_hipblaslt(options.tuned);
+    case ExportFormat::miopen_find_db:
+      return tuned_find_db(options.tuned);
+    default:
+      fail(Errc::invalid_argument,
+           "--tuned: tables of tuned operators have --format tunableop, hipblaslt or miopen-find-db, not {}",
+           word(options.format));
+  }
+}
+
 /// Writes a file of tuned operators; a note on stderr counts what it does not hold.
 std::string tunableop_text(const ExportOptions& options) {
   if (options.shapes.empty())
@@ -107,12 +142,8 @@ std::string tunableop_text(const ExportOptions& options) {
     fail(Errc::invalid_argument, "--format tunableop takes no {}; leave it out",
          options.name_space.empty() ? "--measurements" : "--namespace");
   refuse_target(options);
-  std::vector<std::string> validators{"PT_VERSION,2.14.0"};
-  if (!options.validators.empty()) {
-    validators = tunableop_validators(read_file(options.validators));
-    if (validators.empty())
-      fail(Errc::invalid_argument, "--validators {}: has no line Validator,NAME,VALUE", options.validators);
-  }
+  std::vector<std::string> validators = validators_of(options);
+  if (validators.empty()) validators = {"PT_VERSION,2.14.0"};
   AnySelector selector(options);
   std::vector<ShapeChoice> choices;
   std::vector<SkippedLines> left_out;
@@ -182,6 +213,8 @@ std::string model_text(const ExportOptions& options) {
     case ExportFormat::json:
       return model_json(model);
     case ExportFormat::tunableop:
+    case ExportFormat::hipblaslt:
+    case ExportFormat::miopen_find_db:
       break;
   }
   return {};
@@ -190,10 +223,14 @@ std::string model_text(const ExportOptions& options) {
 void export_verb(const ExportOptions& options) {
   if (!options.validators.empty() && options.format != ExportFormat::tunableop)
     fail(Errc::invalid_argument, "--validators is for --format tunableop; leave it out");
-  const std::string text = options.format == ExportFormat::tunableop ? tunableop_text(options)
-                           : !options.measured.empty()               ? measured_text(options)
-                           : options.shapes.empty()                  ? model_text(options)
-                                                                     : shapes_text(options);
+  if (options.tuned.empty() &&
+      (options.format == ExportFormat::hipblaslt || options.format == ExportFormat::miopen_find_db))
+    fail(Errc::invalid_argument, "--format {}: which tables? give --tuned FILE", word(options.format));
+  const std::string text = !options.tuned.empty()                      ? tuned_text(options)
+                           : options.format == ExportFormat::tunableop ? tunableop_text(options)
+                           : !options.measured.empty()                 ? measured_text(options)
+                           : options.shapes.empty()                    ? model_text(options)
+                                                                       : shapes_text(options);
   if (options.out.empty()) {
     fmt::print("{}", text);
     return;
@@ -234,6 +271,10 @@ void setup_export(CLI::App& verb, ReadBests read) {
       ->capture_default_str()
       ->needs(shapes);
   reads_file(verb.add_option(
+      "--tuned", options->tuned,
+      "tunableop, hipblaslt, miopen-find-db: write these tables of tuned operators again, merged; of GEMMs "
+      "those of TunableOp and hipBLASLt, else find databases of MIOpen"));
+  reads_file(verb.add_option(
       "--validators", options->validators,
       "tunableop: the Validator lines of this file, which PyTorch wrote (default: of PyTorch 2.14.0)"));
   add_out_option(verb, "--out", options->out, "write to this file");
@@ -241,7 +282,9 @@ void setup_export(CLI::App& verb, ReadBests read) {
       "header    one C++17 header without any dependency: select(problem) gives the model's choice\n"
       "lightgbm  a target's forest as a LightGBM text model, for tools that read those\n"
       "json      everything that the model file holds\n"
-      "tunableop tuned GEMMs for PyTorch's TunableOp, which reads cuBLASLt's algorithms\n\n"
+      "tunableop tuned GEMMs for PyTorch's TunableOp, which reads cuBLASLt's algorithms\n"
+      "hipblaslt tuned GEMMs of --tuned for HIPBLASLT_TUNING_OVERRIDE_FILE\n"
+      "miopen-find-db  find databases of --tuned, *.ufdb.txt\n\n"
       "examples\n"
       "  kscout export --model models/gemm_fp32_zen3-2c --out gemm_fp32.h\n"
       "  kscout export --model models/conv_fwd_bf16_gfx950 --out conv_fwd.h\n"

@@ -55,12 +55,6 @@ DType take_tunable_type(std::string_view& rest) {
   fail(Errc::corrupt_data, "unknown element type '{}'; TunableOp has {}", given, fmt::join(known, ", "));
 }
 
-Layout tunable_layout(bool transposed_a, bool transposed_b) {
-  // TunableOp's A is B here.
-  if (transposed_a) return transposed_b ? Layout::ccr : Layout::rcr;
-  return transposed_b ? Layout::crr : Layout::rrr;
-}
-
 /// The parts of the second column between '_', taken from the front.
 class TunableParameters {
  public:
@@ -135,7 +129,7 @@ GemmProblem tunable_problem(std::string_view op, std::string_view text) {
 
   // PyTorch's m, n and k.
   const std::int64_t m = parameters.number("m"), n = parameters.number("n"), k = parameters.number("k");
-  GemmProblem p = make_gemm(n, m, k, second, tunable_layout(transposed_a, transposed_b));
+  GemmProblem p = make_gemm(n, m, k, second, tunableop_layout(transposed_a, transposed_b));
   p.dtype_b = first, p.dtype_c = result;
   if (*found == kTunableBias) p.epilogue = Epilogue::bias;
   if (*found == kTunableBatched) {
@@ -150,6 +144,17 @@ GemmProblem tunable_problem(std::string_view op, std::string_view text) {
   if (*found == kTunableScaled) read_tunable_scales(parameters, p);
   parameters.finish();
   check(p);
+  return without_packed_dimensions(p);
+}
+
+}  // namespace
+
+Layout tunableop_layout(bool transposed_a, bool transposed_b) noexcept {
+  if (transposed_a) return transposed_b ? Layout::ccr : Layout::rcr;
+  return transposed_b ? Layout::crr : Layout::rrr;
+}
+
+GemmProblem without_packed_dimensions(GemmProblem p) noexcept {
   GemmProblem packed = p;
   packed.lda = packed.ldb = packed.ldc = 0;
   const LeadingDimensions plain = leading_dimensions(packed);
@@ -158,8 +163,6 @@ GemmProblem tunable_problem(std::string_view op, std::string_view text) {
   if (p.ldc == plain.c) p.ldc = 0;
   return p;
 }
-
-}  // namespace
 
 TunableOpKey tunableop_key(const GemmProblem& p) {
   check(p);
@@ -221,7 +224,11 @@ TunableOpFile read_tunableop(std::string_view text, std::string_view source) {
     if (validator) continue;
     ++file.lines;
     try {
-      file.problems.push_back(tunable_problem(columns[0], columns[1]));
+      const GemmProblem problem = tunable_problem(columns[0], columns[1]);
+      file.problems.push_back(problem);
+      // A log of the call may follow the parameters instead.
+      if (columns.size() > 2 && columns[2].find('{') == std::string_view::npos)
+        file.tuned.push_back({problem, std::string(trimmed(columns[2]))});
     } catch (NotTunable& why) {
       count_skipped(file.left_out, {.reason = std::move(why.reason), .line = number});
     } catch (const Error& error) {

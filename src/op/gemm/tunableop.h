@@ -29,8 +29,22 @@ struct TunableOpKey {
 /// whether C is read, nor which activation follows a bias.
 TunableOpKey tunableop_key(const GemmProblem& problem);
 
+/// The layout of a row-major problem whose B and A the library transposes or not, as its A and B.
+Layout tunableop_layout(bool transposed_a, bool transposed_b) noexcept;
+
+/// The problem with 0 for each leading dimension that equals the packed one.
+GemmProblem without_packed_dimensions(GemmProblem problem) noexcept;
+
+/// A line with its third column, such as "Gemm_Hipblaslt_7" or "Default".
+struct TunedGemm {
+  GemmProblem problem;
+  std::string solution;
+  bool operator==(const TunedGemm&) const = default;
+};
+
 struct TunableOpFile {
   std::vector<GemmProblem> problems;   ///< in the order of the file, equal ones once
+  std::vector<TunedGemm> tuned;        ///< the lines of tuned operators
   std::size_t lines = 0;               ///< lines of operators
   std::vector<SkippedLines> left_out;  ///< lines that are no problem here
 };
