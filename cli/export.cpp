@@ -8,11 +8,15 @@
 #include <kscout/selector.h>
 
 #include "core/fail.h"
+#include "core/files.h"
 #include "export/header.h"
+#include "export/tunableop.h"
 #include "measured.h"
+#include "op/gemm/tunableop.h"
 #include "op/problem_sets.h"
 #include "options.h"
 #include "outputs.h"
+#include "tuned.h"
 #include "verbs.h"
 
 namespace kscout::cli {
@@ -20,7 +24,7 @@ namespace kscout::cli {
 namespace {
 
 /// The formats that can be written.
-enum class ExportFormat : std::uint8_t { header, lightgbm, json };
+enum class ExportFormat : std::uint8_t { header, lightgbm, json, tunableop, hipblaslt, miopen_find_db };
 
 }  // namespace
 
@@ -29,7 +33,8 @@ enum class ExportFormat : std::uint8_t { header, lightgbm, json };
 template <>
 struct kscout::EnumWords<kscout::cli::ExportFormat> {
   static constexpr std::string_view what = "format";
-  static constexpr std::array<std::string_view, 3> words = {"header", "lightgbm", "json"};
+  static constexpr std::array<std::string_view, 6> words = {"header",    "lightgbm",  "json",
+                                                            "tunableop", "hipblaslt", "miopen-find-db"};
 };
 
 namespace kscout::cli {
@@ -37,7 +42,8 @@ namespace kscout::cli {
 namespace {
 
 struct ExportOptions {
-  std::string model, shapes, measured, out, target, name_space;
+  std::string model, shapes, measured, out, target, name_space, validators;
+  std::vector<std::string> tuned;
   ReadBests read = nullptr;
   FamilyOptions family;
   ExportFormat format = ExportFormat::header;
@@ -48,34 +54,115 @@ std::optional<Target> asked_target(const ExportOptions& options) {
   return parse<Target>(options.target);
 }
 
-/// Writes a table of choices. They may come from analytic costs, in which case there is no model to name.
+/// Selects for problems of any signatures. The choices may come from analytic costs, in which case there is
+/// no model to name.
+class AnySelector {
+ public:
+  explicit AnySelector(const ExportOptions& options) : options_(options) {}
+
+  Choice select(const Problem& problem) {
+    const Signature signature = signature_of(problem);
+    const std::pair key(signature.op, signature.dtype_a);
+    auto selector = selectors_.find(key);
+    if (selector == selectors_.end()) {
+      const FamilyRequest request = options_.family.request(signature);
+      selector = selectors_
+                     .emplace(key, selector_for(options_.model, request.signature,
+                                                {request.provider, request.device, request.rules},
+                                                options_.family.device != "auto"))
+                     .first;
+    }
+    return selector->second.select(problem);
+  }
+
+ private:
+  const ExportOptions& options_;
+  std::map<std::pair<Op, DType>, Selector> selectors_;  // a model covers one operation and type
+};
+
+std::vector<Problem> problems_of(const ExportOptions& options) {
+  return any_problems_of({options.shapes}, usual_dtype(options.model, options.family.device), {});
+}
+
+void refuse_target(const ExportOptions& options) {
+  if (options.target.empty()) return;
+  fail(Errc::invalid_argument,
+       "--target: the lookup table holds what `kscout predict` chooses; leave it out");
+}
+
 std::string shapes_text(const ExportOptions& options) {
   if (options.format != ExportFormat::header) {
     fail(Errc::invalid_argument, "--shapes writes a lookup table, which is a header; --format {} has none",
          word(options.format));
   }
-  if (!options.target.empty()) {
-    fail(Errc::invalid_argument,
-         "--target: the lookup table holds what `kscout predict` chooses; leave it out");
-  }
-  const auto problems = read_any_problems(options.shapes, usual_dtype(options.model, options.family.device));
-  std::map<std::pair<Op, DType>, Selector> selectors;  // a model covers one operation and type
+  refuse_target(options);
+  AnySelector selector(options);
   std::vector<ShapeChoice> choices;
-  for (const Problem& problem : problems) {
-    const Signature signature = signature_of(problem);
-    const std::pair key(signature.op, signature.dtype_a);
-    auto selector = selectors.find(key);
-    if (selector == selectors.end()) {
-      const FamilyRequest request = options.family.request(signature);
-      selector = selectors
-                     .emplace(key, selector_for(options.model, request.signature,
-                                                {request.provider, request.device, request.rules},
-                                                options.family.device != "auto"))
-                     .first;
-    }
-    choices.push_back({problem, selector->second.select(problem)});
-  }
+  for (const Problem& problem : problems_of(options)) choices.push_back({problem, selector.select(problem)});
   return shapes_header(std::move(choices), options.name_space);
+}
+
+/// "NAME,VALUE" of the lines of --validators; empty when the option is not given.
+std::vector<std::string> validators_of(const ExportOptions& options) {
+  if (options.validators.empty()) return {};
+  auto validators = tunableop_validators(read_file(options.validators));
+  if (validators.empty())
+    fail(Errc::invalid_argument, "--validators {}: has no line Validator,NAME,VALUE", options.validators);
+  return validators;
+}
+
+/// Writes tables of other programs again.
+std::string tuned_text(const ExportOptions& options) {
+  for (const auto& [given, name] :
+       {std::pair{!options.model.empty(), "--model"}, std::pair{!options.shapes.empty(), "--problems"},
+        std::pair{!options.measured.empty(), "--measurements"},
+        std::pair{!options.target.empty(), "--target"},
+        std::pair{!options.name_space.empty(), "--namespace"}}) {
+    if (given) fail(Errc::invalid_argument, "--tuned takes no {}; leave it out", name);
+  }
+  switch (options.format) {
+    case ExportFormat::tunableop:
+      return tuned_tunableop(options.tuned, validators_of(options));
+    case ExportFormat::hipblaslt:
+      return tuned_hipblaslt(options.tuned);
+    case ExportFormat::miopen_find_db:
+      return tuned_find_db(options.tuned);
+    default:
+      fail(Errc::invalid_argument,
+           "--tuned: tables of tuned operators have --format tunableop, hipblaslt or miopen-find-db, not {}",
+           word(options.format));
+  }
+}
+
+/// Writes a file of tuned operators; a note on stderr counts what it does not hold.
+std::string tunableop_text(const ExportOptions& options) {
+  if (options.shapes.empty())
+    fail(Errc::invalid_argument, "--format tunableop: which problems? give --problems FILE or a set");
+  if (!options.measured.empty() || !options.name_space.empty())
+    fail(Errc::invalid_argument, "--format tunableop takes no {}; leave it out",
+         options.name_space.empty() ? "--measurements" : "--namespace");
+  refuse_target(options);
+  std::vector<std::string> validators = validators_of(options);
+  if (validators.empty()) validators = {"PT_VERSION,2.14.0"};
+  AnySelector selector(options);
+  std::vector<ShapeChoice> choices;
+  std::vector<SkippedLines> left_out;
+  for (const Problem& problem : problems_of(options)) {
+    try {
+      choices.push_back({problem, selector.select(problem)});
+    } catch (const Error& error) {
+      if (error.code() != Errc::unsupported) throw;
+      count_skipped(left_out, {.reason = "that no config applies to", .example = error.what()});
+    }
+  }
+  TunableOpTable table = tunableop_table(choices, validators);
+  left_out.insert(left_out.end(), table.left_out.begin(), table.left_out.end());
+  if (table.solutions + table.defaults == 0)
+    fail(Errc::unsupported, "no choice can be written for TunableOp; left out: {}",
+         skipped_lines_text(left_out));
+  fmt::print(stderr, "{} solutions of cuBLASLt {}, {} defaults; left out: {}\n", table.solutions,
+             fmt::join(table.releases, ", "), table.defaults, skipped_lines_text(left_out));
+  return std::move(table.text);
 }
 
 /// Writes a table of the fastest measured configs: for all problems, or for those of --shapes.
@@ -97,7 +184,7 @@ std::string measured_text(const ExportOptions& options) {
     for (const MeasuredBest& best : measured.best) choices.push_back({best.problem, choice_of(best)});
     return shapes_header(std::move(choices), options.name_space);
   }
-  for (const Problem& problem : read_any_problems(options.shapes)) {
+  for (const Problem& problem : any_problems_of({options.shapes}, DType::fp32, {})) {
     Problem wanted = problem;
     wanted.set_weight(1);
     const auto found = std::ranges::find_if(measured.best, [&](const MeasuredBest& best) {
@@ -125,14 +212,25 @@ std::string model_text(const ExportOptions& options) {
       return model_lightgbm(model, asked_target(options));
     case ExportFormat::json:
       return model_json(model);
+    case ExportFormat::tunableop:
+    case ExportFormat::hipblaslt:
+    case ExportFormat::miopen_find_db:
+      break;
   }
   return {};
 }
 
 void export_verb(const ExportOptions& options) {
-  const std::string text = !options.measured.empty() ? measured_text(options)
-                           : options.shapes.empty()  ? model_text(options)
-                                                     : shapes_text(options);
+  if (!options.validators.empty() && options.format != ExportFormat::tunableop)
+    fail(Errc::invalid_argument, "--validators is for --format tunableop; leave it out");
+  if (options.tuned.empty() &&
+      (options.format == ExportFormat::hipblaslt || options.format == ExportFormat::miopen_find_db))
+    fail(Errc::invalid_argument, "--format {}: which tables? give --tuned FILE", word(options.format));
+  const std::string text = !options.tuned.empty()                      ? tuned_text(options)
+                           : options.format == ExportFormat::tunableop ? tunableop_text(options)
+                           : !options.measured.empty()                 ? measured_text(options)
+                           : options.shapes.empty()                    ? model_text(options)
+                                                                       : shapes_text(options);
   if (options.out.empty()) {
     fmt::print("{}", text);
     return;
@@ -148,11 +246,13 @@ void setup_export(CLI::App& verb, ReadBests read) {
   options->read = read;
   reads_file(verb.add_option("--model", options->model, "model folder or .ksf file"));
   add_word_option(verb, "--format", options->format, "what to write");
-  CLI::Option* const shapes = reads_file(verb.add_option(
-      "--shapes", options->shapes,
-      "write a lookup table for the problems of this file (lines gemm:MxNxK..., MxNxK or "
-      "conv_fwd:NxCxHxW:KxYxX..., or CSV; one operation) instead of the model; without --model the one that "
-      "`predict` would find"));
+  CLI::Option* const shapes = reads_file(
+      verb.add_option(
+          "--shapes,--problems", options->shapes,
+          "write a table for the problems of this file (lines gemm:MxNxK..., MxNxK or "
+          "conv_fwd:NxCxHxW:KxYxX..., or CSV; one operation) or set instead of the model; without --model "
+          "the one that `predict` would find"),
+      problem_file);
   reads_file(
       verb.add_option("--measurements", options->measured,
                       "write a lookup table of the fastest measured configs: a dataset (.parquet) or the "
@@ -170,17 +270,28 @@ void setup_export(CLI::App& verb, ReadBests read) {
                   "for --shapes without --model: a preset's name, or auto")
       ->capture_default_str()
       ->needs(shapes);
+  reads_file(verb.add_option(
+      "--tuned", options->tuned,
+      "tunableop, hipblaslt, miopen-find-db: write these tables of tuned operators again, merged; of GEMMs "
+      "those of TunableOp and hipBLASLt, else find databases of MIOpen"));
+  reads_file(verb.add_option(
+      "--validators", options->validators,
+      "tunableop: the Validator lines of this file, which PyTorch wrote (default: of PyTorch 2.14.0)"));
   add_out_option(verb, "--out", options->out, "write to this file");
   verb.footer(
       "header    one C++17 header without any dependency: select(problem) gives the model's choice\n"
       "lightgbm  a target's forest as a LightGBM text model, for tools that read those\n"
-      "json      everything that the model file holds\n\n"
+      "json      everything that the model file holds\n"
+      "tunableop tuned GEMMs for PyTorch's TunableOp, which reads cuBLASLt's algorithms\n"
+      "hipblaslt tuned GEMMs of --tuned for HIPBLASLT_TUNING_OVERRIDE_FILE\n"
+      "miopen-find-db  find databases of --tuned, *.ufdb.txt\n\n"
       "examples\n"
       "  kscout export --model models/gemm_fp32_zen3-2c --out gemm_fp32.h\n"
       "  kscout export --model models/conv_fwd_bf16_gfx950 --out conv_fwd.h\n"
       "  kscout export --measurements runs/here --out best.h\n"
       "  kscout export --shapes shapes.txt --namespace my_shapes --out my_shapes.h\n"
-      "  kscout export --model models/gemm_fp32_zen3-2c --format lightgbm --out gemm_fp32.txt\n\n"
+      "  kscout export --model models/gemm_fp32_zen3-2c --format lightgbm --out gemm_fp32.txt\n"
+      "  kscout export --model models/gemm_bf16_h200 --format tunableop --problems llm --out tuned0.csv\n\n"
       "exit status: 0 done, 2 wrong arguments, 3 no config can take a problem, 4 file failure");
   verb.callback([options] { export_verb(*options); });
 }

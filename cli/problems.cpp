@@ -13,6 +13,7 @@
 #include "op/conv/conv_kind.h"
 #include "op/conv/conv_sets.h"
 #include "op/gemm/gemm_sets.h"
+#include "op/gemm/tunableop.h"
 #include "op/problem_sets.h"
 #include "options.h"
 #include "verbs.h"
@@ -28,8 +29,8 @@ struct ProblemsOptions {
   SplitBy by = SplitBy::sizes;
   bool describe = false, uncovered = false;
   bool dtype_given = false;
-  std::string op, packing;     ///< of convolutions; empty: the set's
-  std::string miopen, top_up;  ///< files
+  std::string op, packing;                ///< of convolutions; empty: the set's
+  std::string miopen, tunableop, top_up;  ///< files
   std::vector<std::string> merge, exclude;
   TopUpRequest wanted;
   double below = 90;
@@ -349,18 +350,34 @@ void run_others(const ProblemsOptions& options, const Operation& of) {
   for (const Problem& problem : problems) fmt::print("{}\n", print(problem));
 }
 
+/// The GEMMs of a file of PyTorch's TunableOp, as a text of problems.
+std::string tunableop_text(const std::string& source) {
+  const TunableOpFile file = read_tunableop(read_problem_text(source), source);
+  fmt::print(stderr, "{}: {} lines, {} problems; left out: {}\n", source, file.lines, file.problems.size(),
+             skipped_lines_text(file.left_out));
+  std::string text;
+  for (const GemmProblem& problem : file.problems) text += print(problem) + '\n';
+  return text;
+}
+
 void run(ProblemsOptions& options, ReadEfficiencies read) {
   if (!options.top_up.empty() && !read) throw NeedsLab{};
   if (!options.top_up.empty() || !options.miopen.empty() || !options.merge.empty())
     return run_convolutions(options, read);
-  if (options.set.empty() && options.request.file.empty()) return list_sets(options.format);
+  if (options.set.empty() && options.request.file.empty() && options.tunableop.empty())
+    return list_sets(options.format);
   if (!options.set.empty() && !options.request.file.empty() && options.set != "file") {
     fail(Errc::invalid_argument, "give a set ('{}') or --file, not both", options.set);
+  }
+  if (!options.tunableop.empty()) {
+    options.request.file = options.tunableop;
+    options.request.text = tunableop_text(options.tunableop);
   }
   options.request.set = options.request.file.empty() ? options.set : "file";
   if (options.request.set == "file" && options.request.file.empty())
     fail(Errc::invalid_argument, "which file? name it with --file");
-  if (options.request.set == "file") options.request.text = read_problem_text(options.request.file);
+  if (options.request.set == "file" && !options.request.text)
+    options.request.text = read_problem_text(options.request.file);
   if (options.request.text &&
       same_operation(operation_of_text(*options.request.text).ops.front(), Op::conv_fwd))
     return run_convolutions(options, read);
@@ -413,6 +430,9 @@ void setup_problems(CLI::App& verb, ReadEfficiencies read) {
       "--from-miopen", options->miopen,
       "convolutions of a log with MIOpenDriver's command lines, long or short flags, in direction --op "
       "(conv_fwd): at most two of a kind, 300 or --count in all; what is left out is counted by reason");
+  auto* const tunableop = verb.add_option(
+      "--from-tunableop", options->tunableop,
+      "GEMMs of a file of PyTorch's TunableOp, untuned or tuned; what is left out is counted by reason");
   auto* const merge = verb.add_option("--merge", options->merge,
                                       "join sets or files of convolutions, equal problems once; with "
                                       "--count, that many, each kind in proportion");
@@ -429,7 +449,8 @@ void setup_problems(CLI::App& verb, ReadEfficiencies read) {
       ->capture_default_str()
       ->check(CLI::Range(1, 2))
       ->needs(top_up);
-  for (CLI::Option* const one : {miopen, merge, top_up}) one->excludes(set)->excludes(file);
+  for (CLI::Option* const one : {miopen, merge, top_up, tunableop}) one->excludes(set)->excludes(file);
+  tunableop->excludes(miopen)->excludes(merge)->excludes(top_up);
   miopen->excludes(merge)->excludes(top_up);
   merge->excludes(top_up);
   packing->excludes(miopen)->excludes(top_up);
@@ -462,6 +483,7 @@ void setup_problems(CLI::App& verb, ReadEfficiencies read) {
   verb.footer(
       "Example: kscout problems llm --max-gflop 10 --layout rcr,rrr --describe\n"
       "         kscout problems --from-miopen driver.log --dtype bf16 > shapes.txt\n"
+      "         kscout problems --from-tunableop tunableop_untuned0.csv > shapes.txt\n"
       "         kscout problems --top-up models/mine/oof_predictions.parquet --count 200\n"
       "         kscout problems --file mine.csv --uncovered --provider ck_tile --device gfx950\n"
       "--provider, --rules, --filter and --device are those of --uncovered.");

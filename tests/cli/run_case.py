@@ -6,7 +6,7 @@
 A case is lines of `word rest`; blank lines and lines that start with # are skipped. It runs in an empty folder of its own that
 is also HOME, so it sees nothing of the user and leaves nothing behind. `$TESTS` in a line is the folder tests/.
 
-    needs lab               skip the case where kscout-lab was not built
+    needs lab               skip the rest of the case where kscout-lab was not built; cuda: libkscout_cuda.so
     file NAME               creates NAME from the lines below it that start with "| "
     env NAME=VALUE          for the runs below
     timeout SECONDS         for the runs below (default 60)
@@ -150,9 +150,10 @@ class Case:
             if not word or word.startswith("#"):
                 continue
             if word == "needs":
-                if not os.path.exists(os.path.join(self.programs, f"kscout-{rest}")):
-                    print(f"skipped: kscout-{rest} was not built")
-                    return SKIPPED
+                needed = "libkscout_cuda.so" if rest == "cuda" else f"kscout-{rest}"
+                if not os.path.exists(os.path.join(self.programs, needed)):
+                    print(f"skipped: {needed} was not built")
+                    return SKIPPED if runs == 0 else 0
             elif word == "file":
                 at = self.write_file(rest, at)
             elif word == "env":

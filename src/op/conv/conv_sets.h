@@ -16,6 +16,7 @@
 #include <kscout/conv_problem.h>
 
 #include "op/problem_sets.h"
+#include "op/skipped_lines.h"
 
 namespace kscout {
 
@@ -218,14 +219,6 @@ struct MiopenRequest {
   std::uint64_t seed = 42;
 };
 
-/// Lines or problems that were left out for one reason.
-struct SkippedLines {
-  std::string reason;
-  std::size_t count = 0;
-  std::size_t line = 0;      ///< number of the first such line; 0: a problem, which no line shows
-  std::string example = {};  ///< what is wrong with that line, if `reason` does not say it
-};
-
 struct MiopenProblems {
   std::vector<ConvProblem> problems;
   std::size_t lines = 0;  ///< lines with content
@@ -242,9 +235,6 @@ MiopenProblems read_miopen_log(std::string_view text, const MiopenRequest& reque
 /// Draws from the problems of read_miopen_log: at most two per kind (channels in steps of 64, image, filter,
 /// strides, groups), then `count` of all of them.
 MiopenProblems miopen_problems(std::string_view text, const MiopenRequest& request);
-
-/// "1 repeated, 2 without --fil_h (-y), the first in line 7".
-std::string skipped_lines_text(std::span<const SkippedLines> left_out);
 
 /// Draws `count` problems (all, when there are fewer) in which filters, strides, kinds of groups, image sizes
 /// and channels have the same shares as in all problems. A kind's quota is its rounded share, at least 1

@@ -136,26 +136,7 @@ std::variant<ConvProblem, LineFault> convolution_of(const DriverCommand& command
   return problem;
 }
 
-void count_left_out(std::vector<SkippedLines>& left_out, LineFault fault, std::size_t line) {
-  const auto known = std::ranges::find(left_out, fault.reason, &SkippedLines::reason);
-  if (known != left_out.end()) {
-    ++known->count;
-  } else {
-    left_out.push_back({std::move(fault.reason), 1, line, std::move(fault.example)});
-  }
-}
-
 }  // namespace
-
-std::string skipped_lines_text(std::span<const SkippedLines> left_out) {
-  std::string text;
-  for (const SkippedLines& one : left_out) {
-    text += fmt::format("{}{} {}", text.empty() ? "" : "; ", one.count, one.reason);
-    if (one.line != 0) text += fmt::format(" ({}line {})", one.count > 1 ? "first: " : "", one.line);
-    if (!one.example.empty()) text += ": " + one.example;
-  }
-  return text.empty() ? "none" : text;
-}
 
 MiopenProblems read_miopen_log(std::string_view text, const MiopenRequest& request) {
   MiopenProblems log;
@@ -171,7 +152,8 @@ MiopenProblems read_miopen_log(std::string_view text, const MiopenRequest& reque
     if (const auto* problem = std::get_if<ConvProblem>(&found)) {
       log.problems.push_back(*problem);
     } else {
-      count_left_out(log.left_out, std::get<LineFault>(std::move(found)), number);
+      LineFault& fault = std::get<LineFault>(found);
+      count_skipped(log.left_out, {std::move(fault.reason), 1, number, std::move(fault.example)});
     }
   }
   if (!log.problems.empty()) return log;

@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "provider/cublaslt/library_numbers.h"
 #include "provider/nvidia_gemm.h"
 #include "provider/typed_config.h"
 
@@ -122,6 +123,24 @@ CublasLtConfig CublasLtConfig::from(const KernelConfig& config) {
 
 KernelConfig CublasLtConfig::kernel_config() const {
   return untyped_config(*this, cublaslt_gemm_space, kCublasLtFields);
+}
+
+std::optional<CublasLtNumbers> library_numbers(const CublasLtConfig& c) {
+  if (c.suggestion > 0) return std::nullopt;
+  // The library's matrices are transposed: its rows are columns here.
+  const NamedSizes* const tile = find_sizes(library_tiles(), c.tile_n, c.tile_m);
+  const NamedSizes* const stages = find_sizes(library_stages(), c.tile_k, c.stages);
+  const NamedSizes* const cluster = find_sizes(library_clusters(), c.cluster_n, c.cluster_m);
+  if (!tile || !stages || !cluster) return std::nullopt;
+  return CublasLtNumbers{.id = c.algorithm,
+                         .tile = tile->number,
+                         .stages = stages->number,
+                         .split_k = c.split_k == 0 ? -1 : c.split_k,
+                         .reduction = static_cast<std::uint32_t>(c.reduction),
+                         .swizzle = static_cast<std::uint32_t>(c.swizzle),
+                         .custom = static_cast<std::uint32_t>(c.custom),
+                         .inner = static_cast<std::uint16_t>(c.inner),
+                         .cluster = static_cast<std::uint16_t>(cluster->number)};
 }
 
 }  // namespace kscout

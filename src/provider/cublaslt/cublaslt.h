@@ -20,6 +20,8 @@
 /// for example cublaslt_gemm_bf16_rcr_v130100__a66_128x256x64_st0_s1_none_w0_o0_any_c2x1 and
 /// cublaslt_gemm_bf16_rcr_v0__suggestion1. Stages 0: the library chooses; split_k 0: the library divides K in
 /// its own way; tile or cluster 0x0: not stated.
+#include <optional>
+
 #include <kscout/provider.h>
 
 namespace kscout {
@@ -36,6 +38,20 @@ struct CublasLtConfig {
   static CublasLtConfig from(const KernelConfig& config);
   KernelConfig kernel_config() const;
 };
+
+/// An algorithm as cublasLtMatmulAlgoInit (`id`) and cublasLtMatmulAlgoConfigSetAttribute take it.
+struct CublasLtNumbers {
+  std::int32_t id = 0;
+  std::uint32_t tile = 0, stages = 0;
+  std::int32_t split_k = 0;  ///< -1: the library divides K in its own way
+  std::uint32_t reduction = 0, swizzle = 0, custom = 0;
+  std::uint16_t inner = 0, cluster = 0;
+  bool operator==(const CublasLtNumbers&) const = default;
+};
+
+/// Nothing for a suggestion, and for a tile, stages or a cluster that the library's header at the build had
+/// no number for (library_numbers.h).
+std::optional<CublasLtNumbers> library_numbers(const CublasLtConfig& config);
 
 extern const ConfigSpace cublaslt_gemm_space;
 const Provider& cublaslt_provider();

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <memory>
 #include <new>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "backend/cuda/module/device.h"
+#include "provider/cublaslt/library_numbers.h"
 
 namespace kscout::cuda {
 
@@ -169,11 +171,11 @@ bool read_algorithm(const cublasLtMatmulAlgo_t& algo, Algorithm& out) {
     return static_cast<std::int32_t>(config_value<std::uint16_t>(algo, attribute));
   };
   const auto* const tile =
-      find_value(tile_names(), static_cast<std::uint32_t>(number(CUBLASLT_ALGO_CONFIG_TILE_ID)));
+      find_number(library_tiles(), static_cast<std::uint32_t>(number(CUBLASLT_ALGO_CONFIG_TILE_ID)));
   const auto* const stages =
-      find_value(stage_names(), static_cast<std::uint32_t>(number(CUBLASLT_ALGO_CONFIG_STAGES_ID)));
-  const auto* const cluster = find_value(
-      cluster_names(), static_cast<std::uint32_t>(short_number(CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID)));
+      find_number(library_stages(), static_cast<std::uint32_t>(number(CUBLASLT_ALGO_CONFIG_STAGES_ID)));
+  const auto* const cluster = find_number(
+      library_clusters(), static_cast<std::uint32_t>(short_number(CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID)));
   const std::int32_t split_k = number(CUBLASLT_ALGO_CONFIG_SPLITK_NUM);
   if (!tile || !stages || !cluster || split_k < kOwnDivision) return false;
   out = {.suggestion = 0,
@@ -199,9 +201,9 @@ CallStatus init(const Description& d, std::int32_t id, cublasLtMatmulAlgo_t& alg
 }
 
 CallStatus configure(const Description& d, const Algorithm& a, cublasLtMatmulAlgo_t& algo) {
-  const auto* const tile = find_sizes(tile_names(), a.tile_n, a.tile_m);
-  const auto* const stages = find_sizes(stage_names(), a.tile_k, a.stages);
-  const auto* const cluster = find_sizes(cluster_names(), a.cluster_n, a.cluster_m);
+  const auto* const tile = find_sizes(library_tiles(), a.tile_n, a.tile_m);
+  const auto* const stages = find_sizes(library_stages(), a.tile_k, a.stages);
+  const auto* const cluster = find_sizes(library_clusters(), a.cluster_n, a.cluster_m);
   if (!tile || !stages || !cluster)
     return answer(CallStatus::unsupported,
                   "this cuBLASLt has no name for the tile, the stages or the cluster");
@@ -211,14 +213,14 @@ CallStatus configure(const Description& d, const Algorithm& a, cublasLtMatmulAlg
       got = check_lt(cublaslt()->MatmulAlgoConfigSetAttribute(&algo, attribute, &value, sizeof value),
                      "cuBLASLt refuses a value of the algorithm");
   };
-  set(CUBLASLT_ALGO_CONFIG_TILE_ID, tile->value);
-  set(CUBLASLT_ALGO_CONFIG_STAGES_ID, stages->value);
+  set(CUBLASLT_ALGO_CONFIG_TILE_ID, tile->number);
+  set(CUBLASLT_ALGO_CONFIG_STAGES_ID, stages->number);
   set(CUBLASLT_ALGO_CONFIG_SPLITK_NUM, a.split_k == 0 ? kOwnDivision : a.split_k);
   set(CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, static_cast<std::uint32_t>(a.reduction));
   set(CUBLASLT_ALGO_CONFIG_CTA_SWIZZLING, static_cast<std::uint32_t>(a.swizzle));
   set(CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION, static_cast<std::uint32_t>(a.custom));
   set(CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID, static_cast<std::uint16_t>(a.inner));
-  set(CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID, static_cast<std::uint16_t>(cluster->value));
+  set(CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID, static_cast<std::uint16_t>(cluster->number));
   return got;
 }
 
@@ -387,15 +389,15 @@ CallStatus ranges_of(const MatmulShape& shape, std::int32_t id, AlgorithmRanges*
                          bool swapped, std::vector<Pair>& list) {
     list.clear();
     for (const std::uint32_t value : capability_list<std::uint32_t>(algo, attribute)) {
-      const auto* const name = find_value(names, value);
+      const auto* const name = find_number(names, value);
       if (name) list.push_back(swapped ? Pair{name->second, name->first} : Pair{name->first, name->second});
     }
     if (list.empty()) list.push_back({0, 0});
   };
-  named(CUBLASLT_ALGO_CAP_TILE_IDS, tile_names(), true, tiles);
-  named(CUBLASLT_ALGO_CAP_STAGES_IDS, stage_names(), false, stages);
+  named(CUBLASLT_ALGO_CAP_TILE_IDS, library_tiles(), true, tiles);
+  named(CUBLASLT_ALGO_CAP_STAGES_IDS, library_stages(), false, stages);
   clusters.clear();
-  for (const NamedSizes& name : cluster_names()) clusters.push_back({name.second, name.first});
+  for (const NamedSizes& name : library_clusters()) clusters.push_back({name.second, name.first});
   *ranges = {
       .tiles = tiles.data(),
       .tile_count = static_cast<std::int32_t>(tiles.size()),

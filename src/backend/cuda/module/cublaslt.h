@@ -7,7 +7,6 @@
 /// along rows is the problem's bias along columns.
 #include <cstddef>
 #include <cstdint>
-#include <span>
 
 #include <cublasLt.h>
 
@@ -37,25 +36,6 @@ struct CublasLt {
 /// Null when the library cannot be loaded; error_text() has the reason. KSCOUT_CUBLASLT names a file; the
 /// default is the usual name of the major version that the module was built for, then the toolkit's folder.
 const CublasLt* cublaslt();
-
-// ---- Maps the library's numbers for tiles, stages and clusters to pairs of sizes. The build generates the
-// lists from the names in the library's header (cmake/KscoutCuda.cmake).
-
-/// A value of one of the library's enums. `first` and `second` are the sizes in its name: rows x columns of
-/// the library's own (transposed) matrix, or K x stages; 0 for AUTO.
-struct NamedSizes {
-  std::int32_t first, second;
-  std::uint32_t value;
-};
-
-std::span<const NamedSizes> tile_names() noexcept;
-std::span<const NamedSizes> stage_names() noexcept;
-std::span<const NamedSizes> cluster_names() noexcept;
-
-/// Null for a value, or a pair of sizes, that the header lacks.
-const NamedSizes* find_value(std::span<const NamedSizes> names, std::uint32_t value) noexcept;
-const NamedSizes* find_sizes(std::span<const NamedSizes> names, std::int32_t first,
-                             std::int32_t second) noexcept;
 
 CallStatus make_matmul(const MatmulShape& shape, const Algorithm& algorithm, std::uint64_t workspace_limit,
                        Matmul** matmul);

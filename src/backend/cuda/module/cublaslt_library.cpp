@@ -1,5 +1,4 @@
 
-#include <algorithm>
 #include <cstdlib>
 #include <string>
 
@@ -10,6 +9,10 @@
 #include "core/loader_name.h"
 
 namespace kscout::cuda {
+
+// What library_numbers.h calls "not stated".
+static_assert(CUBLASLT_MATMUL_TILE_UNDEFINED == 0 && CUBLASLT_MATMUL_STAGES_UNDEFINED == 0 &&
+              CUBLASLT_CLUSTER_SHAPE_AUTO == 0);
 
 namespace {
 
@@ -48,51 +51,6 @@ const CublasLt* cublaslt() {
   if (!functions)
     answer(CallStatus::failed, "cuBLASLt cannot be loaded: %s (KSCOUT_CUBLASLT names a file)", why.c_str());
   return functions;
-}
-
-namespace {
-
-constexpr std::int32_t AUTO = 0;
-constexpr NamedSizes kTiles[] = {
-    {0, 0, CUBLASLT_MATMUL_TILE_UNDEFINED},
-#define KSCOUT_TILE(m, n) {m, n, CUBLASLT_MATMUL_TILE_##m##x##n},
-#define KSCOUT_STAGE(k, stages)
-#define KSCOUT_CLUSTER(m, n)
-#include "cublaslt_names.inc"
-#undef KSCOUT_TILE
-#undef KSCOUT_STAGE
-};
-constexpr NamedSizes kStages[] = {
-    {0, 0, CUBLASLT_MATMUL_STAGES_UNDEFINED},
-#define KSCOUT_TILE(m, n)
-#define KSCOUT_STAGE(k, stages) {k, stages, CUBLASLT_MATMUL_STAGES_##k##x##stages},
-#include "cublaslt_names.inc"
-#undef KSCOUT_STAGE
-#undef KSCOUT_CLUSTER
-};
-constexpr NamedSizes kClusters[] = {
-    {0, 0, CUBLASLT_CLUSTER_SHAPE_AUTO},
-#define KSCOUT_STAGE(k, stages)
-#define KSCOUT_CLUSTER(m, n) {m, n, CUBLASLT_CLUSTER_SHAPE_##m##x##n##x1},
-#include "cublaslt_names.inc"
-};
-
-}  // namespace
-
-std::span<const NamedSizes> tile_names() noexcept { return kTiles; }
-std::span<const NamedSizes> stage_names() noexcept { return kStages; }
-std::span<const NamedSizes> cluster_names() noexcept { return kClusters; }
-
-const NamedSizes* find_value(std::span<const NamedSizes> names, std::uint32_t value) noexcept {
-  const auto found = std::ranges::find(names, value, &NamedSizes::value);
-  return found == names.end() ? nullptr : &*found;
-}
-
-const NamedSizes* find_sizes(std::span<const NamedSizes> names, std::int32_t first,
-                             std::int32_t second) noexcept {
-  const auto found = std::ranges::find_if(
-      names, [&](const NamedSizes& name) { return name.first == first && name.second == second; });
-  return found == names.end() ? nullptr : &*found;
 }
 
 }  // namespace kscout::cuda
