@@ -267,6 +267,8 @@ class ServeTest(unittest.TestCase):
         self.assertLess(stored["time_us"], 50)
         self.assertEqual((stored["timed"], stored["next_us"]), (1, None))
         self.assertEqual(self.refine(COPIED), ["served"], "it is not timed again")
+        self.assertEqual(self.exec(COPIED, options=["--min-gain", "900"]), ["served"], "whatever the model expects")
+        self.assertEqual(self.exec("gemm", options=["--min-gain", "900"]), ["passed"])
         self.assertEqual(self.refine(*[COPIED] * 13, library=40, pick=50, KSCOUT_DB="new.sqlite"), self.TURNS + ["passed"])
         self.assertEqual(self.exec(COPIED, KSCOUT_DB="new.sqlite"), ["passed"])
 
