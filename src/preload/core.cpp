@@ -254,7 +254,7 @@ class Core {
     if (*server.restriction())
       text.add("  only copies and kernels that need no cuBLASLt are served: %s\n", server.restriction());
     if (counts.given_back)
-      text.add("  %llu times, workspaces were given back because the program needed memory\n",
+      text.add("  workspaces were given back %llu times, because the program needed memory\n",
                count(counts.given_back));
     text.add("  %llu served; expected saving %.3f ms of GPU time\n", count(counts.served),
              counts.saved_us / 1e3);

@@ -20,6 +20,7 @@
 
 #include "backend/cuda/cuda_backend.h"
 #include "core/problem_text.h"
+#include "dispatch/padding.h"
 #include "dispatch/solver.h"
 #include "dispatch/timed_choice.h"
 #include "provider/cublaslt/cublaslt.h"
@@ -70,8 +71,9 @@ std::filesystem::path decision_file() {
   return error ? file : absolute;
 }
 
-/// Whether KSCOUT_DISABLE names the timings.
+/// Whether KSCOUT_DISABLE names the timings, or KSCOUT_FORCE a config, which comes before them.
 bool are_timings_disabled() {
+  if (const char* const forced = std::getenv("KSCOUT_FORCE"); forced && *forced) return true;
   const char* const disabled = std::getenv("KSCOUT_DISABLE");
   if (!disabled) return false;
   const auto names = split(disabled, ',');
@@ -360,6 +362,20 @@ void Server::remember(const Contest::Pick& pick, const Contest::Result& result) 
   DecisionDb(settings_.db).put(decision);
 }
 
+std::optional<Solution> Server::timed_form(const GemmProblem& problem) const {
+  for (const auto& [form, chosen_for] : aligned_forms(problem)) {
+    const Choice* const timed = timings_.find(form.problem, kLimits);
+    // Decisions about the form's problem itself know the time of a second config.
+    if (timed && std::isnan(timed->margin) &&
+        rule_verdict(form.problem, timed->config, gpu_->device()).status != VerdictStatus::refused)
+      return Solution{.choice = *timed,
+                      .backend = gpu_,
+                      .form = form,
+                      .copies_us = predicted_copies_us(form, gpu_->device())};
+  }
+  return std::nullopt;
+}
+
 KernelConfig Server::library_config() const {
   return CublasLtConfig{.version = release_, .suggestion = 1}.kernel_config();
 }
@@ -484,7 +500,8 @@ void Server::choose(const GemmProblem& problem, Decision& decision) {
     decision.why = Passed::slower;
     return;
   }
-  Solution solution = by->solver.solve(problem, gpu_->space(), kLimits);
+  const std::optional<Solution> known = timed_form(problem);
+  Solution solution = known ? *known : by->solver.solve(problem, gpu_->space(), kLimits);
   if (by->other_release &&
       needs_release(solution.choice.config)) {  // KSCOUT_FORCE, or timed under another one
     decision.why = Passed::release;

@@ -24,6 +24,7 @@
 #include <unordered_map>
 
 #include <kscout/backend.h>
+#include <kscout/dispatcher.h>
 #include <kscout/problem.h>
 
 #include "preload/calls.h"
@@ -124,6 +125,8 @@ class Server {
   /// Ends the contest of a decision whose samples are known.
   void settle(Decision& decision) noexcept;
   void remember(const Contest::Pick& pick, const Contest::Result& result);
+  /// The pick on copies that was faster than the library when both were timed.
+  std::optional<Solution> timed_form(const GemmProblem& problem) const;
   /// The config that stands for the library's own kernel, of the release that the program has loaded.
   KernelConfig library_config() const;
   bool is_library(const KernelConfig& config) const;

@@ -170,7 +170,7 @@ class ServeTest(unittest.TestCase):
         self.assertEqual(self.memory, ["mallocs 2 status 0 error 0"], "the program does not notice")
         log = self.text(self.log)
         self.assertEqual((log.count("release"), log.count("allocate")), (2, 4), "the workspace and the spare one")
-        self.assertIn("\n  1 times, workspaces were given back", self.text(self.report))
+        self.assertIn("\n  workspaces were given back 1 times, because the program needed memory\n", self.text(self.report))
 
     def test_an_allocation_that_fails_without_memory_of_ours_fails(self):
         self.exec("cudaMalloc", "gemm", "cudaMalloc", "cudaMalloc", STAND_IN_MALLOC_FAILS="4")
@@ -267,6 +267,8 @@ class ServeTest(unittest.TestCase):
         self.assertLess(stored["time_us"], 50)
         self.assertEqual((stored["timed"], stored["next_us"]), (1, None))
         self.assertEqual(self.refine(COPIED), ["served"], "it is not timed again")
+        self.assertEqual(self.exec(COPIED, options=["--min-gain", "900"]), ["served"], "whatever the model expects")
+        self.assertEqual(self.exec("gemm", options=["--min-gain", "900"]), ["passed"])
         self.assertEqual(self.refine(*[COPIED] * 13, library=40, pick=50, KSCOUT_DB="new.sqlite"), self.TURNS + ["passed"])
         self.assertEqual(self.exec(COPIED, KSCOUT_DB="new.sqlite"), ["passed"])
 

@@ -27,7 +27,7 @@ constexpr TunableType kTunableTypes[] = {
     {"float", DType::fp32},      {"tf32", DType::tf32},       {"double", DType::fp64},
     {"Half", DType::fp16},       {"BFloat16", DType::bf16},   {"Float8_e4m3fn", DType::fp8},
     {"Float8_e5m2", DType::bf8}, {"Float8_e4m3fnuz", {}},     {"Float8_e5m2fnuz", {}},
-    {"c10::complex<float>", {}}, {"c10::complex<double>", {}}};
+    {"Float8_e8m0fnu", {}},      {"c10::complex<float>", {}}, {"c10::complex<double>", {}}};
 
 /// Why a line is no problem here.
 struct NotTunable {
