@@ -107,7 +107,8 @@ TEST(TunableOp, NamesAreThoseOfPyTorch) {
       {"gemm:4x5x6:fp8:rcr:batch=2", "of a batch with 8-bit floats"},
       {"gemm:0x5x6:bf16", "without elements"}};
   for (const auto& [problem, why] : nameless)
-    test::expect_error(Errc::unsupported, why, [&] { tunableop_key(parse_problem(problem)); });
+    test::expect_error(Errc::unsupported, why,
+                       [&problem = problem] { tunableop_key(parse_problem(problem)); });
 }
 
 TEST(TunableOp, ReadsBackWhatItNames) {
@@ -173,7 +174,7 @@ TEST(TunableOp, WrongLinesAreErrors) {
       {"GemmStridedBatchedTunableOp_Half_TN,tn_4_2_3_ld_3_3_4", "has no batch"}};
   for (const auto& [line, message] : wrong)
     test::expect_error(Errc::corrupt_data, message,
-                       [&] { read_tunableop("Validator,A,1\n" + line + "\n", "f"); });
+                       [&line = line] { read_tunableop("Validator,A,1\n" + line + "\n", "f"); });
   test::expect_error(Errc::corrupt_data, "f: no GEMM in 1 lines; left out: 1 with a wildcard (line 1)",
                      [] { read_tunableop("GemmTunableOp_Half_TN,tn_*_2_3", "f"); });
 }
