@@ -84,7 +84,7 @@ inline constexpr std::array<std::string_view, 21> kPassedWords = {
     "small products",
     "no model knows the problem",
     "the model expects too little from another choice",
-    "the pick was not clearly faster when both were timed",
+    "the library's kernel was faster when both were timed",
     "the kernel needs another release of cuBLASLt",
     "no kernel here takes the problem",
     "timed for --refine",

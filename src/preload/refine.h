@@ -8,7 +8,7 @@
 ///     const EventTimer::Span span = timer.start(stream);       // where turn.timed
 ///     ...                                                      // turn.library: the original call, else the pick
 ///     contest.add(turn, span, timer.stop(span, stream), timer);
-///     if (const auto result = contest.result(timer)) keep(result->library_us < result->pick_us ? ... : ...);
+///     if (const auto result = contest.result(timer)) keep(result->is_library_faster() ? ... : ...);
 ///
 /// The samples are calls of the program itself, and every result is right, because both kernels compute the
 /// same product. Nothing waits for the GPU: events around a call are read at a later call, when the GPU has
@@ -73,6 +73,7 @@ class Contest {
   };
   struct Result {
     double pick_us = 0, library_us = 0;
+    bool is_library_faster() const noexcept { return library_us < pick_us; }
   };
 
   /// The kernel of the next call. Call it outside of captures.

@@ -330,24 +330,24 @@ void Server::settle(Decision& one) noexcept {
   }
   if (!result) return;
   refined_.fetch_add(1, kRelaxed);
-  const bool library = !pays(result->library_us - result->pick_us, result->pick_us);
-  if (library) {
+  if (result->is_library_faster()) {
     library_kept_.fetch_add(1, kRelaxed);
     one.why = Passed::slower;
   } else {
     one.saved_us = result->library_us - result->pick_us;
   }
   try {
-    remember(one.contest->pick(), *result, library);
+    remember(one.contest->pick(), *result);
   } catch (const std::exception& error) {  // other processes have to time the problem again
     if (!reported_lost_.exchange(true))
       std::fprintf(stderr, "kscout exec: what --refine timed is not stored: %s\n", error.what());
   }
 }
 
-void Server::remember(const Contest::Pick& pick, const Contest::Result& result, bool library) {
+void Server::remember(const Contest::Pick& pick, const Contest::Result& result) {
+  const bool library = result.is_library_faster();
   Fastest fastest{.time_us = library ? result.library_us : result.pick_us,
-                  .next_us = std::max(result.pick_us, result.library_us),
+                  .next_us = library ? result.pick_us : result.library_us,
                   .timed = 2};
   if (!library && pick.copies_us > 0) {
     // The kernel's time on the copies. Nothing else was timed on them.
@@ -528,7 +528,8 @@ void Server::choose(const GemmProblem& problem, Decision& decision) {
   const bool knows_both = is_timed && !form.padded() && !std::isnan(timed->margin);
   const double saved_us = knows_both ? timed->margin * timed->time_us : by->own_us(problem, *gpu_) - ours_us;
   decision.saved_us = std::isnan(saved_us) ? 0 : std::max(saved_us, 0.0);
-  if (own || !(is_timed || pays(saved_us, ours_us) || forced || decision.replaces_wrong)) {
+  const bool gains = saved_us >= settings_.min_gain * ours_us && saved_us >= settings_.min_saved_us;
+  if (own || !(is_timed || gains || forced || decision.replaces_wrong)) {
     decision.why = Passed::gain;
     return;
   }

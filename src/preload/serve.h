@@ -124,12 +124,7 @@ class Server {
   std::uint64_t given_back() const noexcept;
   /// Ends the contest of a decision whose samples are known.
   void settle(Decision& decision) noexcept;
-  /// `library`: the library's kernel is kept.
-  void remember(const Contest::Pick& pick, const Contest::Result& result, bool library);
-  /// Whether a gain over the library's kernel is worth another one, which takes `ours_us`.
-  bool pays(double saved_us, double ours_us) const noexcept {
-    return saved_us >= settings_.min_gain * ours_us && saved_us >= settings_.min_saved_us;
-  }
+  void remember(const Contest::Pick& pick, const Contest::Result& result);
   /// The pick on copies that was faster than the library when both were timed.
   std::optional<Solution> timed_form(const GemmProblem& problem) const;
   /// The config that stands for the library's own kernel, of the release that the program has loaded.
