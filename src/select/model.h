@@ -105,6 +105,9 @@ struct ModelData {
   std::vector<OnAnotherGpu> on_other_gpus;
 };
 
+/// Throws invalid_argument naming the error when the content of a model is not valid.
+void check(const ModelData& data);
+
 class Model {
  public:
   /// Throws invalid_argument naming the error when `data` is not valid.
