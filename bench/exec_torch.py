@@ -6,14 +6,25 @@ NVIDIA GPU; no other part of the project needs PyTorch. Runs from a copied build
 
     python3 bench/exec_torch.py --build build/release
 
-Products are those of sets training and llm, drawn at random, plus those of the head of GPT-2: forward (rcr), input
-gradient (rrr) and weight gradient (crr) as `torch.mm`. Each result of both processes is compared with float64 on sampled
-rows. The training step is GPT-2 with 124M parameters, random weights, 8 x 1,024 tokens and a vocabulary of 50,257 words,
-in bf16, eager and as a CUDA graph.
+Parts (--parts, in this order by default; --seconds limits the run):
+
+    calls             the CPU's time of a call of `torch.mm`
+    gpt2, gpt2_graph  a training step of GPT-2: 124M parameters, 8 x 1,024 tokens, a vocabulary of 50,257 words
+    llama, llama_graph  the same of one block and the head of Llama-3-8B: 2 x 2,048 tokens, 128,256 words
+    vit, vit_graph    the same of ViT-L/16: 64 images of 224 x 224
+    products          --products products of sets training and llm, drawn at random, and those of the head of GPT-2: forward
+                      (rcr), input gradient (rrr) and weight gradient (crr) as `torch.mm`. Each result of both processes is
+                      compared with float64 on sampled rows
+
+Models have random weights and run in bf16, eager or as a CUDA graph. With --refine, `kscout exec --refine` is measured after
+it has timed its picks; its decisions go to a file of this run, or to KSCOUT_DB. Each part prints its results, and the
+summary at the end repeats all of them beside their goals.
 
     RESULT exec_torch.gemm_geomean  time of PyTorch alone over that under kscout exec: above 1 we win
-    RESULT exec_torch.gemm_p5       the fifth percentile of the same; .gemm_worst the least
-    RESULT exec_torch.gpt2_step     the same of a whole training step (wall time); .gpt2_gpu: as a CUDA graph
+    RESULT exec_torch.gemm_p5       the fifth percentile of the same; .gemm_worst the least; .gemm_30us_*: of products that take
+                                    30 us or more
+    RESULT exec_torch.gpt2_step     the same of a whole training step (wall time); .gpt2_gpu: as a CUDA graph; also llama, vit
+    RESULT exec_torch.gpt2_losses   by how much the losses of 20 steps differ at most
     RESULT exec_torch.overhead_us   the CPU's time for a served call of torch.mm, minus that of PyTorch alone
     RESULT exec_torch.passed_us     the same for a call that is passed on
 """
@@ -30,9 +41,18 @@ import tempfile
 import time
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir)
+DEVICE = "cuda"
+PARTS = ("calls", "gpt2", "gpt2_graph", "llama", "llama_graph", "vit", "vit_graph", "products")
 TOKENS, SEQUENCE, HIDDEN, HEADS, LAYERS, WORDS, PADDED_WORDS = 8192, 1024, 768, 12, 12, 50257, 50304
+LLAMA = {"tokens": 4096, "sequence": 2048, "hidden": 4096, "heads": 32, "kv_heads": 8, "inner": 14336, "words": 128256}
+VIT = {"images": 64, "size": 224, "patch": 16, "hidden": 1024, "heads": 16, "layers": 24, "classes": 1000}
+GOALS = {"gemm_geomean": (">=", 1.05), "gemm_p5": (">=", 0.97), "gemm_worst": (">=", 0.9), "gpt2_step": (">=", 1.25),
+         "gpt2_gpu": (">=", 1.3), "overhead_us": ("<=", 3), "passed_us": ("<=", 0.15)}
 MAX_GFLOP, MAX_BYTES = 4000, 4e9
 ROUNDS, STEP_ROUNDS, LOSS_STEPS = 5, 7, 20
+QUEUEING_CYCLES = 100_000  # of the GPU's clock, in which the CPU queues a call
+SETTLE_CALLS = 16  # of a product, until `kscout exec --refine` has timed it
+PART_SECONDS = 25  # a part of a model starts only while so many are left
 SERVED_SHAPE, PASSED_SHAPE = (96, 120, 4096), (16, 16, 16)
 MAX_ERROR = 2e-2  # of a bf16 result, relative to the largest element
 
@@ -49,7 +69,12 @@ class Worker:
         self.product = None
 
     def answer(self, request):
-        return getattr(self, request.pop("do"))(**request)
+        try:
+            return getattr(self, request.pop("do"))(**request)
+        except Exception as error:  # pylint: disable=broad-except
+            self.steps.clear()
+            self.close()
+            return {"failed": f"{type(error).__name__}: {error}"}
 
     def about(self):
         return {"gpu": self.torch.cuda.get_device_name(), "torch": self.torch.__version__, "cuda": self.torch.version.cuda}
@@ -64,12 +89,15 @@ class Worker:
             return made if row_major else made.t()
         return matrix(m, k, layout[0] == "r"), matrix(k, n, layout[1] == "r")
 
-    def open(self, m, n, k, layout):
-        """Computes a product once, compares rows with float64, and finds how many calls make a sample."""
+    def open(self, m, n, k, layout, settle):
+        """Computes a product, compares rows with float64, and finds how many calls make a sample."""
         torch = self.torch
         self.product = None
         a, b = self.operands(m, n, k, layout)
         out = torch.full((m, n), float("nan"), device="cuda", dtype=torch.bfloat16)
+        for _ in range(settle):
+            torch.mm(a, b, out=out)
+        torch.cuda.synchronize()
         torch.mm(a, b, out=out)
         rows = torch.unique(torch.linspace(0, m - 1, min(m, 16), device="cuda").long())
         # In pieces: float64 of all of B may not fit.
@@ -81,14 +109,15 @@ class Worker:
         finite = bool(torch.isfinite(out.sum(dtype=torch.float32)).item())
         self.product = a, b, out
         us = self.sample(3)
-        return {"error": error / largest if finite else math.inf, "calls": max(3, min(200, int(5000 / max(us, 1))))}
+        return {"error": error / largest if finite else math.inf, "calls": max(3, min(100, int(5000 / max(us, 1))))}
 
     def sample(self, calls):
-        """Microseconds of GPU time per call."""
+        """Microseconds of GPU time per call. The GPU is kept busy until all calls are queued: it never waits for the CPU."""
         torch = self.torch
         a, b, out = self.product
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         torch.mm(a, b, out=out)
+        torch.cuda._sleep(calls * QUEUEING_CYCLES)  # pylint: disable=protected-access
         begin.record()
         for _ in range(calls):
             torch.mm(a, b, out=out)
@@ -115,12 +144,12 @@ class Worker:
         torch.cuda.synchronize()
         return 1e6 * took / 300
 
-    # ---- GPT-2
+    # ---- Training steps
 
-    def build(self, words, graph):
-        torch, name = self.torch, f"{words} {graph}"
+    def build(self, model, graph, settle, words=None):
+        name = f"{model} {words} {graph}"
         if name not in self.steps:
-            self.steps[name] = Step(torch, words, graph)
+            self.steps[name] = Step(self.torch, model, words, graph, settle)
         return name
 
     def step(self, name, count):
@@ -133,56 +162,136 @@ class Worker:
         return {"ms": 1e3 * (time.perf_counter() - begin) / count, "losses": [float(loss) for loss in losses]}
 
     def drop(self, name):
-        del self.steps[name]
+        self.steps.pop(name, None)
         self.torch.cuda.empty_cache()
 
 
+def gpt2(torch, words):
+    """GPT-2 with 124M parameters on fixed random tokens; a call computes the loss."""
+    functional = torch.nn.functional
+
+    class Block(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm1, self.norm2 = torch.nn.LayerNorm(HIDDEN), torch.nn.LayerNorm(HIDDEN)
+            self.qkv, self.out = torch.nn.Linear(HIDDEN, 3 * HIDDEN), torch.nn.Linear(HIDDEN, HIDDEN)
+            self.up, self.down = torch.nn.Linear(HIDDEN, 4 * HIDDEN), torch.nn.Linear(4 * HIDDEN, HIDDEN)
+
+        def forward(self, x):
+            q, k, v = (part.view(*x.shape[:2], HEADS, -1).transpose(1, 2) for part in self.qkv(self.norm1(x)).chunk(3, dim=-1))
+            attended = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+            x = x + self.out(attended.transpose(1, 2).reshape(x.shape))
+            return x + self.down(functional.gelu(self.up(self.norm2(x)), approximate="tanh"))
+
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.words, self.places = torch.nn.Embedding(words, HIDDEN), torch.nn.Embedding(SEQUENCE, HIDDEN)
+            self.blocks, self.norm = torch.nn.ModuleList(Block() for _ in range(LAYERS)), torch.nn.LayerNorm(HIDDEN)
+            self.ids = torch.randint(0, WORDS, (TOKENS // SEQUENCE, SEQUENCE), device=DEVICE)
+
+        def forward(self):
+            x = self.words(self.ids) + self.places.weight
+            for block in self.blocks:
+                x = block(x)
+            logits = self.norm(x) @ self.words.weight.t()
+            return functional.cross_entropy(logits[:, :-1].reshape(-1, words), self.ids[:, 1:].reshape(-1))
+    return Model()
+
+
+def llama(torch, _):
+    """One block and the head of Llama-3-8B on fixed random activations."""
+    functional, linear = torch.nn.functional, lambda a, b: torch.nn.Linear(a, b, bias=False)
+    tokens, sequence, hidden, heads, kv_heads, inner, words = LLAMA.values()
+    size = hidden // heads
+
+    def norm(x, weight):
+        return functional.rms_norm(x, (hidden,), weight, 1e-5)
+
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norms = torch.nn.ParameterList(torch.nn.Parameter(torch.ones(hidden)) for _ in range(3))
+            self.q, self.k, self.v = linear(hidden, hidden), linear(hidden, kv_heads * size), linear(hidden, kv_heads * size)
+            self.out, self.head = linear(hidden, hidden), linear(hidden, words)
+            self.gate, self.up, self.down = linear(hidden, inner), linear(hidden, inner), linear(inner, hidden)
+            self.x = torch.randn(tokens // sequence, sequence, hidden, device=DEVICE).bfloat16()
+            self.ids = torch.randint(0, words, (tokens,), device=DEVICE)
+            angles = torch.outer(torch.arange(sequence, device=DEVICE),
+                                 500000.0 ** (-torch.arange(0, size, 2, device=DEVICE) / size)).repeat(1, 2)
+            self.cos, self.sin = angles.cos().bfloat16(), angles.sin().bfloat16()
+
+        def turned(self, x):
+            first, second = x.chunk(2, dim=-1)
+            return x * self.cos + torch.cat((-second, first), dim=-1) * self.sin
+
+        def forward(self):
+            x = norm(self.x, self.norms[0])
+            q, k, v = (part(x).view(*x.shape[:2], -1, size).transpose(1, 2) for part in (self.q, self.k, self.v))
+            k, v = (part.repeat_interleave(heads // kv_heads, dim=1) for part in (self.turned(k), v))
+            attended = functional.scaled_dot_product_attention(self.turned(q), k, v, is_causal=True)
+            x = self.x + self.out(attended.transpose(1, 2).reshape(x.shape))
+            inside = norm(x, self.norms[1])
+            x = x + self.down(functional.silu(self.gate(inside)) * self.up(inside))
+            return functional.cross_entropy(self.head(norm(x, self.norms[2])).view(-1, words), self.ids)
+    return Model()
+
+
+def vit(torch, _):
+    """ViT-L/16 on fixed random images."""
+    functional = torch.nn.functional
+    images, size, patch, hidden, heads, layers, classes = VIT.values()
+
+    class Block(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm1, self.norm2 = torch.nn.LayerNorm(hidden), torch.nn.LayerNorm(hidden)
+            self.qkv, self.out = torch.nn.Linear(hidden, 3 * hidden), torch.nn.Linear(hidden, hidden)
+            self.up, self.down = torch.nn.Linear(hidden, 4 * hidden), torch.nn.Linear(4 * hidden, hidden)
+
+        def forward(self, x):
+            q, k, v = (part.view(*x.shape[:2], heads, -1).transpose(1, 2) for part in self.qkv(self.norm1(x)).chunk(3, dim=-1))
+            x = x + self.out(functional.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(x.shape))
+            return x + self.down(functional.gelu(self.up(self.norm2(x))))
+
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.patches = torch.nn.Conv2d(3, hidden, patch, patch)
+            self.first = torch.nn.Parameter(torch.zeros(1, 1, hidden))
+            self.places = torch.nn.Parameter(torch.zeros(1, (size // patch) ** 2 + 1, hidden))
+            self.blocks, self.norm = torch.nn.ModuleList(Block() for _ in range(layers)), torch.nn.LayerNorm(hidden)
+            self.head = torch.nn.Linear(hidden, classes)
+            self.images = torch.randn(images, 3, size, size, device=DEVICE).bfloat16()
+            self.classes = torch.randint(0, classes, (images,), device=DEVICE)
+
+        def forward(self):
+            x = self.patches(self.images).flatten(2).transpose(1, 2)
+            x = torch.cat((self.first.expand(images, -1, -1), x), dim=1) + self.places
+            for block in self.blocks:
+                x = block(x)
+            return functional.cross_entropy(self.head(self.norm(x)[:, 0]), self.classes)
+    return Model()
+
+
 class Step:
-    """A training step of GPT-2 on fixed random tokens."""
+    """A training step of a model with random weights. A graph is captured after `settle` steps."""
 
-    def __init__(self, torch, words, graph):
-        self.torch, self.words = torch, words
-        functional = torch.nn.functional
+    def __init__(self, torch, model, words, graph, settle):
+        self.torch, self.settle = torch, settle
         torch.manual_seed(2)
-
-        class Block(torch.nn.Module):
-            def __init__(self):
-                super().__init__()
-                self.norm1, self.norm2 = torch.nn.LayerNorm(HIDDEN), torch.nn.LayerNorm(HIDDEN)
-                self.qkv, self.out = torch.nn.Linear(HIDDEN, 3 * HIDDEN), torch.nn.Linear(HIDDEN, HIDDEN)
-                self.up, self.down = torch.nn.Linear(HIDDEN, 4 * HIDDEN), torch.nn.Linear(4 * HIDDEN, HIDDEN)
-
-            def forward(self, x):
-                q, k, v = (part.view(*x.shape[:2], HEADS, -1).transpose(1, 2) for part in self.qkv(self.norm1(x)).chunk(3, dim=-1))
-                attended = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
-                x = x + self.out(attended.transpose(1, 2).reshape(x.shape))
-                return x + self.down(functional.gelu(self.up(self.norm2(x)), approximate="tanh"))
-
-        class Model(torch.nn.Module):
-            def __init__(self):
-                super().__init__()
-                self.words, self.places = torch.nn.Embedding(words, HIDDEN), torch.nn.Embedding(SEQUENCE, HIDDEN)
-                self.blocks, self.norm = torch.nn.ModuleList(Block() for _ in range(LAYERS)), torch.nn.LayerNorm(HIDDEN)
-                for one in self.parameters():
-                    if one.dim() == 2:
-                        torch.nn.init.normal_(one, std=0.02)
-
-            def forward(self, ids):
-                x = self.words(ids) + self.places.weight
-                for block in self.blocks:
-                    x = block(x)
-                logits = self.norm(x) @ self.words.weight.t()
-                return functional.cross_entropy(logits[:, :-1].reshape(-1, words), ids[:, 1:].reshape(-1))
-
-        self.model = Model().cuda().bfloat16()
+        self.model = {"gpt2": gpt2, "llama": llama, "vit": vit}[model](torch, words)
+        for one in self.model.parameters():
+            if one.dim() == 2:
+                torch.nn.init.normal_(one, std=0.02)
+        self.model = self.model.to(DEVICE).bfloat16()
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4, fused=True, capturable=graph)
-        self.ids = torch.randint(0, WORDS, (TOKENS // SEQUENCE, SEQUENCE), device="cuda")
         self.graph = None
         if graph:
             self.capture()
 
     def compute(self):
-        loss = self.model(self.ids)
+        loss = self.model()
         loss.backward()
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
@@ -193,7 +302,7 @@ class Step:
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
-            for _ in range(3):
+            for _ in range(self.settle):
                 self.compute()
         torch.cuda.current_stream().wait_stream(stream)
         graph = torch.cuda.CUDAGraph()
@@ -232,18 +341,46 @@ class Process:
 
     def __getattr__(self, request):
         def ask(**values):
-            self.child.stdin.write(json.dumps({"do": request, **values}) + "\n")
-            line = self.child.stdout.readline()
+            try:
+                self.child.stdin.write(json.dumps({"do": request, **values}) + "\n")
+                line = self.child.stdout.readline()
+            except OSError:
+                line = ""
             answer = json.loads(line) if line else {"failed": f"it ended with {self.child.wait()}"}
             if isinstance(answer, dict) and "failed" in answer:
-                sys.exit(f"exec_torch: {self.name}: {request} {values}: {answer['failed']}")
+                raise PartFailed(f"{self.name}: {request} {values}: {answer['failed']}")
             return answer
         return ask
 
     def end(self):
+        """Whether it ended well."""
         self.child.stdin.close()
-        if self.child.wait() != 0:
-            sys.exit(f"exec_torch: {self.name} ended with {self.child.returncode}")
+        return self.child.wait() == 0
+
+
+class PartFailed(Exception):
+    pass
+
+
+class Results:
+    """Prints results, and all of them again beside their goals."""
+
+    def __init__(self):
+        self.all = {}
+
+    def add(self, name, value, unit, digits=3):
+        self.all[name] = value, unit, digits
+        print(f"RESULT exec_torch.{name} {value:.{digits}f} {unit}", flush=True)
+
+    def print_summary(self):
+        print("\nsummary")
+        for name, (value, unit, digits) in self.all.items():
+            goal = ""
+            if name in GOALS:
+                sign, bound = GOALS[name]
+                met = value >= bound if sign == ">=" else value <= bound
+                goal = f"  goal {sign} {bound}: {'met' if met else 'missed'}"
+            print(f"  {name:22} {value:10.{digits}f} {unit:6}{goal}")
 
 
 def problems_of(kscout, count):
@@ -257,100 +394,156 @@ def problems_of(kscout, count):
                   (re.match(r"gemm:(\d+x\d+x\d+):bf16:(rcr|rrr|crr)(:weight=\S+)?$", line) for line in lines) if match]
         found += random.Random(46).sample(of_set, min(len(of_set), count // 2))
     head = [(TOKENS, WORDS, HIDDEN, "rcr"), (TOKENS, HIDDEN, WORDS, "rrr"), (WORDS, HIDDEN, TOKENS, "crr")]
-    return list(dict.fromkeys(found + head))
+    random.Random(46).shuffle(found)  # time may end before the last one
+    return list(dict.fromkeys(head + found))
 
 
-def compare_products(both, problems, csv, until):
-    ratios, rows = [], []
+def compare_products(both, results, problems, asked, until):
+    rows, wrong = [], []
+    settle = SETTLE_CALLS if asked.refine else 0
     for number, (m, n, k, layout) in enumerate(problems):
         if time.monotonic() > until:
             print(f"exec_torch: time is up after {number} of {len(problems)} products", file=sys.stderr)
             break
-        opened = [process.open(m=m, n=n, k=k, layout=layout) for process in both]
+        opened = [process.open(m=m, n=n, k=k, layout=layout, settle=settle) for process in both]
         for process, one in zip(both, opened):
             if not one["error"] < MAX_ERROR:
-                sys.exit(f"exec_torch: {process.name}: {m}x{n}x{k} {layout}: error {one['error']:.2g} against float64")
+                wrong.append(f"{process.name}: {m}x{n}x{k} {layout}: error {one['error']:.2g} against float64")
         calls = max(one["calls"] for one in opened)
         samples = [[process.sample(calls=calls) for process in both] for _ in range(ROUNDS)]
         alone, ours = (statistics.median(times) for times in zip(*samples))
         for process in both:
             process.close()
-        ratios.append(alone / ours)
-        rows.append(f"{m},{n},{k},{layout},{alone:.2f},{ours:.2f},{opened[0]['error']:.3g},{opened[1]['error']:.3g}")
+        rows.append((m, n, k, layout, alone, ours, *(one["error"] for one in opened)))
         print(f"\r{number + 1} of {len(problems)} products", end="", file=sys.stderr)
     print(file=sys.stderr)
-    if csv:
-        with open(csv, "w", encoding="utf-8") as file:
-            print("m,n,k,layout,alone_us,exec_us,alone_error,exec_error", *rows, sep="\n", file=file)
-    ratios.sort()
-    faster, slower = sum(ratio > 1.02 for ratio in ratios), sum(ratio < 0.98 for ratio in ratios)
-    print(f"{len(ratios)} products, {faster} faster by 2 %, {slower} slower by 2 %")
-    print(f"RESULT exec_torch.gemm_geomean {math.exp(statistics.fmean(map(math.log, ratios))):.3f} ratio")
-    print(f"RESULT exec_torch.gemm_p5 {ratios[len(ratios) // 20]:.3f} ratio")
-    print(f"RESULT exec_torch.gemm_worst {ratios[0]:.3f} ratio")
+    if not rows:
+        raise PartFailed("no time is left for products")
+    if asked.csv:
+        with open(asked.csv, "w", encoding="utf-8") as file:
+            print("m,n,k,layout,alone_us,exec_us,alone_error,exec_error", file=file)
+            for m, n, k, layout, alone, ours, *errors in rows:
+                print(f"{m},{n},{k},{layout},{alone:.2f},{ours:.2f},{errors[0]:.3g},{errors[1]:.3g}", file=file)
+    by_ratio = sorted((alone / ours, alone, ours, f"{m}x{n}x{k} {layout}") for m, n, k, layout, alone, ours, *_ in rows)
+    for ratio, alone, ours, name in by_ratio[:5] + by_ratio[-5:]:
+        print(f"  {name:28} alone {alone:9.1f} us, kscout exec {ours:9.1f} us, ratio {ratio:.3f}")
+    for prefix, least_us in (("gemm", 0), ("gemm_30us", 30)):
+        ratios = [ratio for ratio, alone, *_ in by_ratio if alone >= least_us]
+        if not ratios:
+            continue
+        faster, slower = sum(ratio > 1.02 for ratio in ratios), sum(ratio < 0.98 for ratio in ratios)
+        print(f"{len(ratios)} products of {least_us} us or more, {faster} faster by 2 %, {slower} slower by 2 %")
+        results.add(f"{prefix}_geomean", math.exp(statistics.fmean(map(math.log, ratios))), "ratio")
+        results.add(f"{prefix}_p5", ratios[len(ratios) // 20], "ratio")
+        results.add(f"{prefix}_worst", ratios[0], "ratio")
+    if wrong:
+        raise PartFailed(f"{len(wrong)} results are wrong: {'; '.join(wrong[:5])}")
 
 
-def compare_steps(both, graph):
-    """Steps of both processes and, eager, of PyTorch alone with padded words."""
-    names = [process.build(words=WORDS, graph=graph) for process in both]
-    sides = list(zip(both, names))
-    if not graph:
-        sides.append((both[0], both[0].build(words=PADDED_WORDS, graph=False)))
-    losses = [process.step(name=name, count=LOSS_STEPS)["losses"] for process, name in sides]
-    rounds = [[process.step(name=name, count=3)["ms"] for process, name in sides] for _ in range(STEP_ROUNDS)]
+def compare_steps(both, results, model, graph, asked):
+    """Steps of both processes and, of GPT-2 eager, of PyTorch alone with padded words."""
+    settle = SETTLE_CALLS if asked.refine else 3
+    words = WORDS if model == "gpt2" else None
+    sides = []
+    try:
+        for process in both:
+            sides.append((process, process.build(model=model, words=words, graph=graph, settle=settle)))
+        if words and not graph:
+            sides.append((both[0], both[0].build(model=model, words=PADDED_WORDS, graph=False, settle=settle)))
+        losses = [process.step(name=name, count=LOSS_STEPS)["losses"] for process, name in sides]
+        rounds = [[process.step(name=name, count=3)["ms"] for process, name in sides] for _ in range(STEP_ROUNDS)]
+    finally:
+        for process, name in sides:
+            process.drop(name=name)
     ms = [statistics.median(times) for times in zip(*rounds)]
-    apart = max(abs(a - b) for a, b in zip(losses[0], losses[1]))
     how = "as a CUDA graph" if graph else "eager"
-    padded = "" if graph else f", alone with {PADDED_WORDS} words {ms[2]:.2f}"
-    print(f"GPT-2 step {how}, ms: alone {ms[0]:.2f}, kscout exec {ms[1]:.2f}{padded}; "
-          f"losses of {LOSS_STEPS} steps differ by at most {apart:.4f}")
-    print(f"RESULT exec_torch.{'gpt2_gpu' if graph else 'gpt2_step'} {ms[0] / ms[1]:.3f} ratio")
-    for process, name in sides:
-        process.drop(name=name)
+    padded = f", alone with {PADDED_WORDS} words {ms[2]:.2f}" if len(ms) > 2 else ""
+    print(f"{model} step {how}, ms: alone {ms[0]:.2f}, kscout exec {ms[1]:.2f}{padded}")
+    results.add(f"{model}_{'gpu' if graph else 'step'}", ms[0] / ms[1], "ratio")
+    results.add(f"{model}_losses{'_graph' if graph else ''}", max(abs(a - b) for a, b in zip(losses[0], losses[1])), "nats", 5)
 
 
-def compare_calls(both):
+def compare_calls(both, results):
     for name, (m, n, k) in (("overhead_us", SERVED_SHAPE), ("passed_us", PASSED_SHAPE)):
         rounds = [[process.call_us(m=m, n=n, k=k) for process in both] for _ in range(2 * ROUNDS)]
         alone, ours = (statistics.median(times) for times in zip(*rounds))
         print(f"torch.mm {m}x{n}x{k}, CPU time in us: alone {alone:.2f}, kscout exec {ours:.2f}")
-        print(f"RESULT exec_torch.{name} {ours - alone:.2f} us")
+        results.add(name, ours - alone, "us", 2)
 
 
-def main():
+def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default=os.path.join(ROOT, "build/release"), help="folder of kscout and its libraries")
-    parser.add_argument("--count", type=int, default=120, help="products to compare")
-    parser.add_argument("--seconds", type=float, default=150, help="time limit of the products")
+    parser.add_argument("--parts", default=",".join(PARTS), help="parts to measure, comma-separated, in their order")
+    parser.add_argument("--products", type=int, default=120, help="products to compare")
+    parser.add_argument("--seconds", type=float, default=450, help="time limit of the run: later parts are left out")
+    parser.add_argument("--refine", action="store_true", help="measure `kscout exec --refine`")
     parser.add_argument("--csv", help="file for the times of all products")
     parser.add_argument("--report", help="file for the report of kscout exec")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     asked = parser.parse_args()
+    asked.parts = asked.parts.split(",")
+    for part in asked.parts:
+        if part not in PARTS:
+            parser.error(f"--parts {part}: no such part; there are {', '.join(PARTS)}")
+    if asked.products < 2:
+        parser.error(f"--products {asked.products}: at least 2")
+    return asked
+
+
+def measure(both, results, kscout, asked, until):
+    """Returns the parts that failed."""
+    failed = []
+    for part in asked.parts:
+        model, _, graph = part.partition("_")
+        try:
+            if part == "calls":
+                compare_calls(both, results)
+            elif part == "products":
+                compare_products(both, results, problems_of(kscout, asked.products), asked, until)
+            elif time.monotonic() + PART_SECONDS > until:
+                raise PartFailed("no time is left")
+            else:
+                compare_steps(both, results, model, bool(graph), asked)
+        except PartFailed as error:
+            print(f"exec_torch: {part}: {error}", file=sys.stderr)
+            failed.append(part)
+    return failed
+
+
+def main():
+    asked = arguments()
     if asked.worker:
         work()
         return
+    until = time.monotonic() + asked.seconds
     kscout = os.path.join(asked.build, "kscout")
     for name in ("kscout", "libkscout_preload.so", "libkscout_preload_core.so", "libkscout_cuda.so"):
         if not os.path.exists(os.path.join(asked.build, name)):
             sys.exit(f"exec_torch: {name} is not in {asked.build}; build it where nvcc is installed, or give --build")
     env = {**os.environ, "PYTHONUNBUFFERED": "1"}
     env.setdefault("KSCOUT_MODEL_PATH", os.path.join(ROOT, "models"))
+    results = Results()
     with tempfile.TemporaryDirectory() as folder:
+        env.setdefault("KSCOUT_DB", os.path.join(folder, "decisions.sqlite"))
         report = asked.report or os.path.join(folder, "report.txt")
-        both = [Process("PyTorch alone", [], env), Process("kscout exec", [kscout, "exec", "--report", report, "--"], env)]
-        about = [process.about() for process in both][0]
+        under = [kscout, "exec", *(["--refine"] if asked.refine else []), "--report", report, "--"]
+        both = [Process("PyTorch alone", [], env), Process("kscout exec", under, env)]
+        try:
+            about = [process.about() for process in both][0]
+        except PartFailed as error:
+            sys.exit(f"exec_torch: {error}")
         print(f"{about['gpu']}, PyTorch {about['torch']}, CUDA {about['cuda']}", flush=True)
-        compare_calls(both)
-        compare_steps(both, graph=False)
-        compare_products(both, problems_of(kscout, asked.count), asked.csv, time.monotonic() + asked.seconds)
-        compare_steps(both, graph=True)
-        for process in both:
-            process.end()
+        failed = measure(both, results, kscout, asked, until)
+        failed += [process.name for process in both if not process.end()]
         with open(report, encoding="utf-8") as file:
             text = file.read()
     print(text)
+    results.print_summary()
     if not re.search(r"^ +[1-9]\d* served;", text, re.MULTILINE):
         sys.exit("exec_torch: kscout exec served nothing; the report says why")
+    if failed:
+        sys.exit(f"exec_torch: not measured: {', '.join(failed)}")
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@
 #include "outputs.h"
 #include "preload/record.h"
 #include "preloadable.h"
+#include "select/decision_db.h"
 
 namespace kscout::cli {
 
@@ -30,7 +31,7 @@ char** program_arguments = nullptr;
 
 struct ExecOptions {
   std::string program, record, report;
-  bool no_serve = false;
+  bool no_serve = false, refine = false;
   double min_gain = 2;
 };
 
@@ -63,6 +64,16 @@ void start_file(const std::string& file, const char* setting, std::string_view t
 void check_files(const ExecOptions& options) {
   if (options.no_serve && options.record.empty() && options.report.empty())
     fail(Errc::invalid_argument, "nothing to do with --no-serve; give --record FILE, --report FILE, or both");
+  if (options.no_serve && options.refine)
+    fail(Errc::invalid_argument, "--refine has no effect with --no-serve; leave one of them out");
+  if (const char* const config = std::getenv("CUBLAS_WORKSPACE_CONFIG");
+      options.refine && config && *config) {
+    fail(Errc::invalid_argument,
+         "--refine: CUBLAS_WORKSPACE_CONFIG={} asks for equal results in every run, and a choice by time is "
+         "not; "
+         "refine without it first, then run with it",
+         config);
+  }
   if (!(options.min_gain >= 0))
     fail(Errc::invalid_argument, "--min-gain {}: a percentage of at least 0", options.min_gain);
   if (options.record == "-")
@@ -82,6 +93,15 @@ void check_files(const ExecOptions& options) {
          options.record);
 }
 
+/// Makes the file of decisions, so that a file that cannot be used is reported before the program starts.
+void start_refinement() {
+  const char* const named = std::getenv("KSCOUT_DB");
+  const fs::path file = fs::absolute(named && *named ? named : default_decision_db());
+  DecisionDb(file).put(std::span<const StoredDecision>());
+  setenv("KSCOUT_DB", file.c_str(), 1);  // the program may change its folder
+  setenv("KSCOUT_PRELOAD_REFINE", "1", 1);
+}
+
 void run(const ExecOptions& options) {
   check_files(options);
   const fs::path program = find_program(options.program);
@@ -95,6 +115,11 @@ void run(const ExecOptions& options) {
   } else {
     setenv("KSCOUT_PRELOAD_SERVE", "1", 1);
     setenv("KSCOUT_PRELOAD_MIN_GAIN", fmt::format("{}", options.min_gain).c_str(), 1);
+  }
+  if (options.refine) {
+    start_refinement();
+  } else {
+    unsetenv("KSCOUT_PRELOAD_REFINE");
   }
   start_file(options.record, "KSCOUT_PRELOAD_RECORD", preload::kRecordHeader);
   if (options.report == "-") {
@@ -134,6 +159,9 @@ void setup_exec(CLI::App& verb) {
   verb.add_option(
       "--min-gain", options->min_gain,
       "serve a GEMM where a model expects the library's own choice to take this many percent longer");
+  verb.add_flag("--refine", options->refine,
+                "time each pick against the library's own kernel on the first calls of its GEMM, keep the\n"
+                "faster, and store it for later processes (kscout db, KSCOUT_DB)");
   verb.add_flag("--no-serve", options->no_serve, "only record: every call goes to the library");
   verb.callback([options] { run(*options); });
   verb.footer(
@@ -144,6 +172,7 @@ void setup_exec(CLI::App& verb) {
       "examples\n"
       "  kscout exec -- python3 train.py\n"
       "  kscout exec --report - -- ./my_program\n"
+      "  kscout exec --refine -- python3 train.py\n"
       "  kscout exec --no-serve --record shapes.csv -- python3 train.py --epochs 1\n"
       "  kscout problems --file shapes.csv --describe\n\n"
       "exit status: the program's; before it starts: 2 wrong arguments, 3 nothing can be preloaded, 4 no "

@@ -46,6 +46,7 @@ struct Report {
   double distance = Choice::unknown;    ///< to the trained problems, in octaves
   std::optional<Guard> guard = {};      ///< of the model
   bool guarded = false;                 ///< the guard's suggestion is the first config
+  bool other_kernels = false;           ///< Model::other_kernels
   ThreadLimit limit = {};
   std::size_t over_limit = 0;  ///< configs of the family that need more threads than the limit
   const Family* family = nullptr;
@@ -99,8 +100,9 @@ void explain_by_model(Report& report, const Model& model, const std::vector<Choi
   report.guard = model.data().guard;
   const auto suggestion = model.compiled(signature_of(request.problem))->first_suggestion();
   // A model's own choice of a suggestion has a confidence.
-  report.guarded = report.guard && report.distance > report.guard->distance && suggestion &&
-                   std::isnan(report.confidence) &&
+  report.other_kernels = model.other_kernels(*report.family, request.problem);
+  const bool guards = report.other_kernels || (report.guard && report.distance > report.guard->distance);
+  report.guarded = guards && suggestion && std::isnan(report.confidence) &&
                    ranked.front().config == report.family->configs[*suggestion];
   // The configs that rank first here. With a thread limit these are not those of the highest scores.
   std::vector<KernelConfig> also = request.asked;
@@ -247,8 +249,12 @@ void print_region(const Report& report) {
   }
   if (report.guarded) {
     fmt::print(
-        "guard: the library's first suggestion answers, because the problem is far from the trained ones and "
-        "the model sees no clear advantage (KSCOUT_DISABLE=guard: the model answers)\n");
+        "guard: the library's first suggestion answers, because {} (KSCOUT_DISABLE=guard: the model "
+        "answers)\n",
+        report.other_kernels
+            ? "the model was trained with the other 16-bit float, for which the library has "
+              "other kernels where rows are no multiples of 16 bytes"
+            : "the problem is far from the trained ones and the model sees no clear advantage");
   }
   if (std::isfinite(report.confidence)) {
     fmt::print("confidence: {} ({:.0f} %) that the first is within 3 % of the best\n",
@@ -367,7 +373,9 @@ void print_json(const Report& report) {
   json["confidence_level"] = std::string(confidence_level(report.confidence));
   json["distance"] = number_json(report.distance);
   json["guard"] = nullptr;
-  if (report.guard) {
+  if (report.other_kernels) {
+    json["guard"] = {{"other_kernels", true}, {"answers", report.guarded}};
+  } else if (report.guard) {
     json["guard"] = {{"distance", report.guard->distance},
                      {"advantage", report.guard->advantage},
                      {"answers", report.guarded}};

@@ -34,6 +34,7 @@ struct ExecutionForm {
   std::int64_t calls = 1;  ///< more than 1: one call per batch item
   bool copies_a = false, copies_b = false, copies_c = false;
   double copy_bytes = 0;  ///< bytes that the copies of one run read and write
+  bool packs_b = false;   ///< B of a GEMM is copied by Dispatcher::pack_b, not by each run
   /// Whether operands are copied.
   bool padded() const noexcept { return copies_a || copies_b || copies_c; }
 };
@@ -100,16 +101,16 @@ struct RunOn {
   Limits limits = {};               ///< besides those of the dispatcher's policy
 };
 
-/// A filter that a dispatcher packed once, with the config that its runs use. Owns its memory: the caller's
-/// filter may change or be freed. It may outlive its dispatcher. A moved-from object can only be destroyed or
-/// assigned to.
+/// A filter, or B of a GEMM, that a dispatcher packed once, with the config that its runs use. Owns its
+/// memory: what the caller gave may change or be freed. It may outlive its dispatcher. A moved-from object
+/// can only be destroyed or assigned to.
 class KSCOUT_API PackedFilter {
  public:
   PackedFilter(PackedFilter&&) noexcept;
   PackedFilter& operator=(PackedFilter&&) noexcept;
   ~PackedFilter();
 
-  const ConvProblem& problem() const noexcept;   ///< `prepacked` is true
+  const Problem& problem() const noexcept;       ///< `prepacked` of a convolution is true
   const Solution& solution() const noexcept;     ///< what a run uses
   double setup_us() const noexcept;              ///< microseconds that packing took
   std::size_t bytes() const noexcept;            ///< memory that the object owns
@@ -187,6 +188,15 @@ class KSCOUT_API Dispatcher {
   /// invalid_argument for the filter of another dispatcher, tensors in another memory than the filter's, and
   /// as the run of a problem does.
   Solution run(const PackedFilter& filter, const ConvTensors& tensors, const RunOn& on = {});
+
+  /// Packs B of a GEMM, such as the weight of a layer, for many runs: where the solution copies B to aligned
+  /// lines, the copy is made here. The solution is the best one if only the other copies take time in each
+  /// run. Uses only b.b and b.space, and waits until B is packed. Nothing is refined. Throws the errors of
+  /// workspace_bytes, and invalid_argument for a null B.
+  PackedFilter pack_b(const GemmProblem& problem, const GemmBuffers& b, Stream stream = {});
+  /// Computes C with a B that this dispatcher packed; buffers.b must be null. Throws as the run of a packed
+  /// filter.
+  Solution run(const PackedFilter& b, const GemmBuffers& buffers, const RunOn& on = {});
 
   const Registry& registry() const noexcept;
   /// Warnings for the user: decisions that could not be written to DispatchPolicy::db. Each text once.

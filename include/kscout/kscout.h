@@ -559,6 +559,17 @@ KSCOUT_API kscout_status kscout_packed_filter_workspace_bytes(const kscout_packe
 KSCOUT_API kscout_status kscout_run_packed(kscout_dispatcher* dispatcher, const kscout_packed_filter* packed,
                                            const kscout_conv_buffers* buffers, kscout_choice* choice);
 
+/// Packs B of a GEMM, such as the weight of a layer, once for many runs: where the kernel computes with a
+/// copy of B with aligned lines, the copy is made here. Uses only b, stream and space of `b`; waits until B
+/// is packed. The object is one for kscout_packed_filter_free and kscout_packed_filter_workspace_bytes.
+KSCOUT_API kscout_status kscout_pack_b(kscout_dispatcher* dispatcher, const kscout_gemm* problem,
+                                       const kscout_buffers* b, kscout_packed_filter** packed);
+/// Computes C with a B that this dispatcher packed; b of `buffers` must be NULL. `choice` (may be NULL)
+/// receives the config that ran.
+KSCOUT_API kscout_status kscout_run_packed_b(kscout_dispatcher* dispatcher,
+                                             const kscout_packed_filter* packed,
+                                             const kscout_buffers* buffers, kscout_choice* choice);
+
 #ifdef __cplusplus
 }
 #endif

@@ -227,7 +227,8 @@ KSCOUT_API std::string model_folder_name(Op op, DType dtype, const Device& devic
 KSCOUT_API std::vector<std::filesystem::path> model_search_path();
 /// Where `kscout tune` installs: the user's entry of model_search_path().
 KSCOUT_API std::filesystem::path user_model_folder();
-/// The first model for (op, dtype, device) on the search path.
+/// The first model for (op, dtype, device) on the search path; for a GEMM in fp16 on an NVIDIA GPU without
+/// one, that of bf16, and the reverse, which answers for both.
 KSCOUT_API std::optional<std::filesystem::path> find_model(Op op, DType dtype, const Device& device);
 
 /// The first model for the device or, if there is none and the device is a CPU, the first model for any CPU

@@ -5,7 +5,7 @@
     c = kscout.Registry().matmul(a, b)
 
 Problems: Gemm, Conv, Problem, problem_of. Devices: Device. Configs: Config, Family, kernels. Selection: Selector, Choice, Verdict, CacheStatistics, rank_kernels, Predictor.
-Execution: Registry, Dispatcher, PackedConvolution, Solution.
+Execution: Registry, Dispatcher, PackedB, PackedConvolution, Solution.
 Measurements: Dataset, train, evaluate, tune, search_parameters (they start the programs of the package).
 CK Tile's tables and its Predictor: kscout.ck_tile. Errors: kscout.errors, one class per code.
 
@@ -21,6 +21,7 @@ from ._core import (
     Dispatcher,
     Family,
     Gemm,
+    PackedB,
     PackedConvolution,
     Problem,
     Registry,
@@ -69,6 +70,7 @@ __all__ = [
     "InvalidArgument",
     "MissingPackage",
     "NotFound",
+    "PackedB",
     "PackedConvolution",
     "Problem",
     "Predictor",

@@ -196,7 +196,7 @@ struct PackedConvolution {
   PackedFilter filter;
   MemorySpace space;
 
-  const char* image() const { return filter.problem().op == Op::conv_fwd ? "x" : "grad_output"; }
+  const char* image() const { return filter.problem().op() == Op::conv_fwd ? "x" : "grad_output"; }
 };
 
 PackedConvolution pack_convolution(Dispatcher& dispatcher, int axes, const ArrayConvolution& of,
@@ -233,7 +233,7 @@ void bind_packed_convolution(nb::module_& module) {
       "Computes the convolution of the image (pack_conv2d), or the input's gradient from the output's "
       "(pack_conv2d_input). `out` and `stream` are as in conv2d().");
   packed.def_prop_ro(
-      "problem", [](const PackedConvolution& self) { return as_python(self.filter.problem()); },
+      "problem", [](const PackedConvolution& self) { return as_python(self.filter.problem().conv()); },
       nb::sig("def problem(self) -> Conv"), "The convolution, with prepacked.");
   packed.def_prop_ro(
       "solution", [](const PackedConvolution& self) { return self.filter.solution(); },
@@ -243,6 +243,56 @@ void bind_packed_convolution(nb::module_& module) {
       "Bytes of memory that it owns.");
   packed.def_prop_ro(
       "setup_us", [](const PackedConvolution& self) { return self.filter.setup_us(); },
+      "Microseconds that packing took.");
+}
+
+/// A GEMM's B that a dispatcher packed. The dispatcher lives as long.
+struct PackedB {
+  Dispatcher* dispatcher;
+  PackedFilter filter;
+
+  nb::object run(const ArrayCall& call, std::uintptr_t stream) {
+    const Problem& problem = filter.problem();
+    const ArrayOperands& arrays = array_operands(problem.kind());
+    const nb::object result = result_of(problem, call, arrays.result_shape(problem));
+    const Buffers buffers = arrays.buffers(problem, call, writable("c", result));
+    const RunOn on = run_on(stream, buffers.space);
+    const nb::gil_scoped_release unlocked;
+    dispatcher->run(filter, GemmBuffers::of(buffers), on);
+    return result;
+  }
+};
+
+void bind_packed_b(nb::module_& module) {
+  nb::class_<PackedB> packed(
+      module, "PackedB",
+      "A GEMM whose B, such as the weight of a layer, was packed once for many calls.\n"
+      "\n"
+      "    packed = registry.pack_b(kscout.problem_of(a, b), b)\n"
+      "    c = packed(a)                            # as matmul(a, b), but never copies b to aligned lines\n"
+      "\n"
+      "It owns the packed B: b may change or be deleted.");
+  packed.def(
+      "__call__",
+      [](PackedB& self, InputArray a, nb::object c, double alpha, double beta, std::optional<InputArray> bias,
+         std::uintptr_t stream) {
+        ArrayCall call{.a = a, .b = {}, .c = c, .alpha = alpha, .beta = beta, .b_is_packed = true};
+        if (bias) call.further.emplace("bias", *bias);
+        return self.run(call, stream);
+      },
+      nb::arg("a").noconvert(), nb::arg("c") = nb::none(), nb::kw_only(), nb::arg("alpha") = 1.0,
+      nb::arg("beta") = 0.0, nb::arg("bias").noconvert() = nb::none(), nb::arg("stream") = 0,
+      "Computes c = alpha * a @ b + beta * c; returns c. The arguments are those of run().");
+  packed.def_prop_ro(
+      "problem", [](const PackedB& self) { return as_python(self.filter.problem().gemm()); },
+      nb::sig("def problem(self) -> Gemm"), "The GEMM.");
+  packed.def_prop_ro(
+      "solution", [](const PackedB& self) { return self.filter.solution(); },
+      "The config that runs, and the problem that its kernel computes.");
+  packed.def_prop_ro(
+      "bytes", [](const PackedB& self) { return self.filter.bytes(); }, "Bytes of memory that it owns.");
+  packed.def_prop_ro(
+      "setup_us", [](const PackedB& self) { return self.filter.setup_us(); },
       "Microseconds that packing took.");
 }
 
@@ -374,6 +424,22 @@ void bind_running(nb::class_<T>& type) {
       nb::arg("alpha") = 1.0, nb::arg("beta") = 0.0, nb::arg("stream") = 0, kMatmulHelp);
   bind_convolutions(type);
   bind_packing(type);
+  type.def(
+      "pack_b",
+      [](T& self, const ProblemArgument& argument, InputArray b, std::uintptr_t stream) {
+        const Problem problem = problem_of(argument);
+        if (!problem.is<GemmProblem>())
+          throw Error(Errc::invalid_argument, print(problem) + ": pack_b packs B of a GEMM");
+        const GemmBuffers buffers = operand_b(problem, b);
+        const RunOn on = run_on(stream, buffers.space);
+        Dispatcher& dispatcher = dispatcher_of(self);
+        const nb::gil_scoped_release unlocked;
+        return PackedB{&dispatcher, dispatcher.pack_b(problem.gemm(), buffers, on.stream)};
+      },
+      nb::keep_alive<0, 1>(), nb::arg("problem"), nb::arg("b").noconvert(), nb::kw_only(),
+      nb::arg("stream") = 0,
+      "Packs b, such as the weight of a layer, once for many calls; returns a PackedB. Where the kernel "
+      "computes with a copy of b with aligned lines, the copy is made here and not by each call.");
   type.def(
       "get_solution",
       [](T& self, const ProblemArgument& problem, const std::optional<std::string>& space) {
@@ -542,6 +608,7 @@ void bind_dispatch(nb::module_& module) {
       "strides.");
   bind_solution(module);
   bind_packed_convolution(module);
+  bind_packed_b(module);
   bind_registry(module);
   bind_dispatcher(module);
 }

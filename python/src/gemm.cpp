@@ -165,15 +165,15 @@ Array with_joined_rows(std::string_view name, const Array& array) {
 
 /// Throws invalid_argument unless all arrays are in the same memory and match the problem: types, sizes,
 /// layout, leading dimensions.
-void check_operands(const GemmProblem& p, const Operand& a, const Operand& b, const Operand& c) {
-  for (const Operand* other : {&b, &c}) {
-    if (other->space == a.space) continue;
+void check_operands(const GemmProblem& p, const Operand& a, const Operand* b, const Operand& c) {
+  for (const Operand* other : {b, &c}) {
+    if (!other || other->space == a.space) continue;
     refuse(*other, "is in memory " + print(other->space) + ", in another memory than a (" + print(a.space) +
                        "); move one of them");
   }
   const LeadingDimensions leading = leading_dimensions(p);
   check_operand(p, a, {p.dtype_a, p.m, p.k, leading.a, row_major_a(p.layout)});
-  check_operand(p, b, {p.dtype_b, p.k, p.n, leading.b, row_major_b(p.layout)});
+  if (b) check_operand(p, *b, {p.dtype_b, p.k, p.n, leading.b, row_major_b(p.layout)});
   check_operand(p, c, {p.dtype_c, p.m, p.n, leading.c, true});
 }
 
@@ -198,7 +198,7 @@ GemmProblem problem_of_operands(const Operand& a, const Operand& b, const Operan
     const auto leading = leading_dimension(*c, true);
     if (!leading) refuse(*c, "has " + strides_text(*c) + "; results are stored row-major");
     problem.ldc = *leading == c->columns ? 0 : *leading;
-    check_operands(problem, a, b, *c);
+    check_operands(problem, a, &b, *c);
   }
   check(problem);
   return problem;
@@ -206,11 +206,12 @@ GemmProblem problem_of_operands(const Operand& a, const Operand& b, const Operan
 
 Buffers matrix_buffers(const Problem& of, const ArrayCall& call, const OutputArray& c) {
   const GemmProblem problem = of.gemm();
-  const InputArray& second = call.second(of);
   const Operand a = operand_of("a", call.a);
-  check_operands(problem, a, operand_of("b", second), operand_of("c", InputArray(c)));
+  std::optional<Operand> b;
+  if (!call.b_is_packed) b = operand_of("b", call.second(of));
+  check_operands(problem, a, b ? &*b : nullptr, operand_of("c", InputArray(c)));
   GemmBuffers buffers{.a = call.a.data(),
-                      .b = second.data(),
+                      .b = call.b_is_packed ? nullptr : call.second(of).data(),
                       .c = c.data(),
                       .alpha = call.alpha,
                       .beta = call.beta,
@@ -250,6 +251,13 @@ OutputArray ArrayProduct::result(const OutputArray& c) const {
                                             " dimensions; a batch of matrices times one matrix has 3");
   }
   return with_joined_rows("c", c);
+}
+
+GemmBuffers operand_b(const Problem& problem, const InputArray& b) {
+  const GemmProblem p = problem.gemm();
+  const Operand operand = operand_of("b", b);
+  check_operand(p, operand, {p.dtype_b, p.k, p.n, leading_dimensions(p).b, row_major_b(p.layout)});
+  return {.b = b.data(), .space = operand.space};
 }
 
 ArrayProduct product_of_arrays(const ArrayCall& call) {

@@ -14,6 +14,10 @@ namespace kscout::python {
 /// leading dimensions as strides.
 const ArrayOperands& gemm_operands() noexcept;
 
+/// The array b of a GEMM, as operands with b alone. Throws invalid_argument for one that does not match the
+/// problem.
+GemmBuffers operand_b(const Problem& problem, const InputArray& b);
+
 /// A product of arrays, and the arrays that its kernel computes with.
 struct ArrayProduct {
   Problem problem;

@@ -25,6 +25,7 @@ struct ArrayCall {
   nanobind::object c;  ///< None: a new NumPy array
   double alpha = 1, beta = 0;
   std::map<std::string, InputArray> further = {};
+  bool b_is_packed = false;  ///< a GEMM whose B was packed before: there is no b
 
   const InputArray& second(const Problem& problem) const;  ///< b; throws invalid_argument without one
 };

@@ -364,3 +364,26 @@ def test_python_goes_on_while_warnings_wait_for_a_run(registry):
     registry.matmul(a, b)  # selected and made ready
     out = np.empty((1024, 1024), np.float32)
     assert others_run_during(lambda: registry.warnings, beside=lambda: registry.matmul(a, b, out))
+
+
+def test_b_packed_once_gives_the_same_product(registry):
+    rng = np.random.default_rng(1)
+    a = rng.standard_normal((5, 7), dtype=np.float32)
+    w = rng.standard_normal((9, 7), dtype=np.float32)
+    problem = problem_of(a, w.T)
+    packed = registry.pack_b(problem, w.T)
+    expected = a @ w.T
+    w[:] = np.nan  # the object has its own
+    np.testing.assert_allclose(packed(a), expected, rtol=1e-5, atol=1e-5)
+    out = np.empty((5, 9), dtype=np.float32)
+    assert packed(a, out, alpha=2.0) is out
+    np.testing.assert_allclose(out, 2 * expected, rtol=1e-5, atol=1e-5)
+    assert packed.problem == problem
+    assert packed.bytes >= w.nbytes and packed.setup_us > 0
+    assert packed.solution.choice.source
+    with pytest.raises(kscout.InvalidArgument, match="array a has shape"):
+        packed(a[:4])
+    with pytest.raises(kscout.InvalidArgument, match="array b has shape"):
+        registry.pack_b(problem, a.T)
+    with pytest.raises(kscout.InvalidArgument, match="packs B of a GEMM"):
+        registry.pack_b("conv_fwd:1x8x6x6:16x3x3:pad=1", w.T)

@@ -306,6 +306,17 @@ kscout_status kscout_pack_filter(kscout_dispatcher* dispatcher, const kscout_con
   });
 }
 
+kscout_status kscout_pack_b(kscout_dispatcher* dispatcher, const kscout_gemm* problem,
+                            const kscout_buffers* b, kscout_packed_filter** packed) {
+  return guarded([&] {
+    refuse_null(packed, "packed");
+    const kscout_buffers& given = checked(b);
+    PackedFilter made =
+        dispatcher_of(dispatcher).pack_b(problem_of(problem), operands_of(given), {given.stream});
+    *packed = new kscout_packed_filter{std::move(made)};
+  });
+}
+
 void kscout_packed_filter_free(kscout_packed_filter* packed) { delete packed; }
 
 kscout_status kscout_packed_filter_workspace_bytes(const kscout_packed_filter* packed, size_t* bytes) {
@@ -315,12 +326,26 @@ kscout_status kscout_packed_filter_workspace_bytes(const kscout_packed_filter* p
   });
 }
 
-kscout_status kscout_run_packed(kscout_dispatcher* dispatcher, const kscout_packed_filter* packed,
-                                const kscout_conv_buffers* buffers, kscout_choice* choice) {
+namespace {
+
+template <class B>
+kscout_status run_packed(kscout_dispatcher* dispatcher, const kscout_packed_filter* packed, const B* buffers,
+                         kscout_choice* choice) {
   return guarded([&] {
-    const kscout_conv_buffers& given = checked(buffers);
+    const B& given = checked(buffers);
     const auto done =
         dispatcher_of(dispatcher).run(required(packed, "packed").filter, operands_of(given), place_of(given));
     if (choice) store(done.choice, *choice);
   });
+}
+
+}  // namespace
+
+kscout_status kscout_run_packed(kscout_dispatcher* dispatcher, const kscout_packed_filter* packed,
+                                const kscout_conv_buffers* buffers, kscout_choice* choice) {
+  return run_packed(dispatcher, packed, buffers, choice);
+}
+kscout_status kscout_run_packed_b(kscout_dispatcher* dispatcher, const kscout_packed_filter* packed,
+                                  const kscout_buffers* buffers, kscout_choice* choice) {
+  return run_packed(dispatcher, packed, buffers, choice);
 }

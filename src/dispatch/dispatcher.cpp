@@ -25,11 +25,11 @@ void refuse_null(ProblemRef problem, std::string_view operand, const void* memor
   if (!memory) fail(Errc::invalid_argument, "{}: '{}' is null; give it memory", print(problem), operand);
 }
 
-/// Checks the problem and its buffers.
-const Buffers& checked(ProblemRef problem, const Buffers& buffers) {
+/// Checks the problem and its buffers; with `packed`, the packable operand is not among them.
+const Buffers& checked(ProblemRef problem, const Buffers& buffers, bool packed = false) {
   check(problem);
   const Operation& of = operation(problem.kind());
-  if (of.is_prepacked(problem)) {
+  if (of.is_prepacked(problem) && !packed) {
     fail(Errc::invalid_argument,
          "{}: prepacked=1 needs a packed filter; make one with pack_filter and run that, or leave it out",
          print(problem));
@@ -44,6 +44,7 @@ const Buffers& checked(ProblemRef problem, const Buffers& buffers) {
   }
   if (!of.is_empty(problem)) {
     for (const Tensor& tensor : of.operands(problem)) {
+      if (packed && tensor.at == Buffers::packable) continue;
       if (!tensor.optional && tensor.elements() > 0)
         refuse_null(problem, tensor.name, buffers.operand[tensor.at]);
     }
@@ -59,23 +60,29 @@ Buffers buffers_of(const ConvProblem& problem, const ConvTensors& tensors) {
   return operands_of(problem.op, tensors);
 }
 
-/// Checks the tensors of a run with a packed filter; returns them as operands.
-Buffers checked(const PackedFilter& filter, const MemorySpace& packed_in, const ConvTensors& tensors) {
-  const ConvProblem& problem = filter.problem();
-  refuse_null(problem, "in", tensors.in);
-  refuse_null(problem, "out", tensors.out);
-  if (tensors.wei) {
-    fail(Errc::invalid_argument, "{}: the filter is packed already, so 'wei' is not read; give null",
-         print(problem));
+/// The operand that may be packed once.
+Tensor packable(ProblemRef problem) {
+  const OperandList operands = operation(problem.kind()).operands(problem);
+  return *std::ranges::find(operands, Buffers::packable, &Tensor::at);
+}
+
+/// Checks the operands of a run with a packed filter or B.
+const Buffers& checked(const PackedFilter& filter, const MemorySpace& packed_in, const Buffers& buffers) {
+  const Problem& problem = filter.problem();
+  const Tensor packed = packable(problem);
+  if (buffers.operand[Buffers::packable]) {
+    fail(Errc::invalid_argument, "{}: '{}' is packed already, so it is not read; give null", print(problem),
+         packed.name);
   }
-  if (tensors.space != packed_in) {
-    fail(Errc::invalid_argument,
-         "{}: the tensors are in memory {}, the packed filter is in {}; pack it there", print(problem),
-         print(tensors.space), print(packed_in));
+  if (buffers.space != packed_in) {
+    fail(Errc::invalid_argument, "{}: the operands are in memory {}, the packed '{}' is in {}; pack it there",
+         print(problem), print(buffers.space), packed.name, print(packed_in));
   }
-  const Buffers buffers = operands_of(problem.op, tensors);
-  refuse_aliases(problem, buffers);
-  return buffers;
+  return checked(problem, buffers, true);
+}
+
+[[noreturn]] void refuse_packed(const PackedFilter& packed, std::string_view given) {
+  fail(Errc::invalid_argument, "{} was packed: a run of it takes no {}", print(packed.problem()), given);
 }
 
 /// The problem with a filter that is packed once; throws where it has none.
@@ -140,7 +147,7 @@ class Decided {
 }  // namespace
 
 struct PackedFilter::Impl {
-  ConvProblem problem;
+  Problem problem;
   Solution solution;
   MemorySpace space;
   Registry registry;  ///< keeps the backend alive, longer than launch and memory
@@ -156,7 +163,7 @@ PackedFilter::PackedFilter(PackedFilter&&) noexcept = default;
 PackedFilter& PackedFilter::operator=(PackedFilter&&) noexcept = default;
 PackedFilter::~PackedFilter() = default;
 
-const ConvProblem& PackedFilter::problem() const noexcept { return impl_->problem; }
+const Problem& PackedFilter::problem() const noexcept { return impl_->problem; }
 const Solution& PackedFilter::solution() const noexcept { return impl_->solution; }
 double PackedFilter::setup_us() const noexcept { return impl_->setup_us; }
 std::size_t PackedFilter::bytes() const noexcept { return impl_->bytes; }
@@ -253,29 +260,43 @@ struct Dispatcher::Impl {
     decided.make_ready(solver, problem, one);
     Solution solution = one.solution;
     auto launch = solver.make_ready(problem, solution, one.limits);  // of its own: the entry's may be dropped
-    std::unique_ptr<PackedFilter::Impl> packed(new PackedFilter::Impl{.problem = problem,
-                                                                      .solution = solution,
-                                                                      .space = tensors.space,
+    return pack_with(problem, std::move(solution), std::move(launch), tensors.wei, stream);
+  }
+
+  /// The problem and B must be checked.
+  std::unique_ptr<PackedFilter::Impl> pack_b(const GemmProblem& problem, const GemmBuffers& b,
+                                             Stream stream) {
+    const std::scoped_lock lock(mutex);
+    const Limits limits = solver.limits_with({});
+    Solution solution = solver.solve(problem, b.space, limits, OperandB::packed_once);
+    auto launch = solver.make_ready(problem, solution, limits, OperandB::packed_once);
+    return pack_with(problem, std::move(solution), std::move(launch), b.b, stream);
+  }
+
+  /// Packs an operand, or copies it for a launch that packs nothing.
+  std::unique_ptr<PackedFilter::Impl> pack_with(ProblemRef problem, Solution solution,
+                                                std::unique_ptr<Launch> launch, const void* operand,
+                                                Stream stream) {
+    Memory& memory = solution.backend->memory();
+    std::unique_ptr<PackedFilter::Impl> packed(new PackedFilter::Impl{.problem = problem.value(),
+                                                                      .solution = std::move(solution),
+                                                                      .space = {},
                                                                       .registry = solver.registry(),
                                                                       .launch = std::move(launch),
                                                                       .dispatcher = number});
-    const std::size_t filter = bytes_of(operand_elements(problem).wei, problem.dtype_wei);
+    packed->space = packed->solution.backend->space();
+    const auto filter = static_cast<std::size_t>(packable(problem).bytes());
     const bool packs = packed->launch->packed_bytes() > 0;
     packed->bytes = packs ? packed->launch->packed_bytes() : filter;
-    Memory& memory = solution.backend->memory();
     void* const to = packed->memory.at_least(memory, packed->bytes);
     const std::int64_t begin = now_ns();
     if (packs) {
-      pack_us(*packed->launch, memory, tensors.wei, to, stream);
-    } else {
+      pack_us(*packed->launch, memory, operand, to, stream);
+    } else if (filter > 0) {
       const auto bytes = static_cast<std::int64_t>(filter);
-      memory.copy({.from = tensors.wei,
-                   .to = to,
-                   .lines = 1,
-                   .line_bytes = bytes,
-                   .to_lines = 1,
-                   .to_line_bytes = bytes},
-                  stream);
+      memory.copy(
+          {.from = operand, .to = to, .lines = 1, .line_bytes = bytes, .to_lines = 1, .to_line_bytes = bytes},
+          stream);
       std::byte first{};
       memory.read(&first, to, 1, stream);  // waits for the copy
     }
@@ -341,7 +362,21 @@ PackedFilter Dispatcher::pack_filter(const ConvProblem& problem, const ConvTenso
   return PackedFilter(impl_->pack(prepacked(problem, tensors), tensors, stream));
 }
 Solution Dispatcher::run(const PackedFilter& filter, const ConvTensors& tensors, const RunOn& on) {
-  return impl_->run_packed(*filter.impl_, checked(filter, filter.impl_->space, tensors), on);
+  if (!filter.problem().is<ConvProblem>()) refuse_packed(filter, "tensors of a convolution");
+  const Buffers buffers = operands_of(filter.problem().op(), tensors);
+  return impl_->run_packed(*filter.impl_, checked(filter, filter.impl_->space, buffers), on);
+}
+
+PackedFilter Dispatcher::pack_b(const GemmProblem& problem, const GemmBuffers& b, Stream stream) {
+  check(problem);
+  if (is_empty(problem))
+    fail(Errc::invalid_argument, "{}: C is empty, so there is no B to pack", print(problem));
+  if (packable(problem).elements() > 0) refuse_null(problem, "b", b.b);
+  return PackedFilter(impl_->pack_b(problem, b, stream));
+}
+Solution Dispatcher::run(const PackedFilter& b, const GemmBuffers& buffers, const RunOn& on) {
+  if (!b.problem().is<GemmProblem>()) refuse_packed(b, "operands of a GEMM");
+  return impl_->run_packed(*b.impl_, checked(b, b.impl_->space, Buffers(buffers)), on);
 }
 
 void Dispatcher::run_explicit(ProblemRef problem, const KernelConfig& config, const Buffers& buffers,

@@ -19,7 +19,10 @@ bool whole_bytes(const Signature& types) {
                              [](DType dtype) { return bytes_per_element(dtype) >= 1; });
 }
 
-bool is_prepacked(ProblemRef problem) { return operation(problem.kind()).is_prepacked(problem); }
+/// Whether the copy of B is part of what the caller packs once.
+bool packs(ProblemRef problem, const ExecutionForm& form) {
+  return form.packs_b || operation(problem.kind()).is_prepacked(problem);
+}
 
 }  // namespace
 
@@ -50,11 +53,16 @@ std::vector<AlignedForm> aligned_forms(ProblemRef problem) {
   return forms;
 }
 
+ExecutionForm with_packed_b(ProblemRef problem, ExecutionForm form) {
+  form.packs_b = form.copies_b && form.calls == 1;
+  return with_copy_bytes(problem, form);
+}
+
 double predicted_copies_us(const ExecutionForm& form, const Device& device) {
   // Measured on an H100 (docs/bench/gemm_odd.md).
   constexpr double kShareOfBandwidth = 0.85, kLaunchUs = 4;
   if (!form.padded()) return 0;
-  const int copies = form.copies_a + form.copies_b + form.copies_c;
+  const int copies = form.copies_a + (form.copies_b && !form.packs_b) + form.copies_c;
   return form.copy_bytes / (kShareOfBandwidth * device.memory_gb_s * 1e3) +
          kLaunchUs * copies * static_cast<double>(form.calls);
 }
@@ -67,7 +75,7 @@ PaddedLaunch::PaddedLaunch(ProblemRef problem, const ExecutionForm& form, std::u
       inner_(std::move(inner)),
       memory_(memory) {
   for (CopiedOperand& one : operands_.at) one.bytes = one.copied ? round_up(one.bytes, kPartAlignment) : 0;
-  if (is_prepacked(problem)) packed_copy_ = std::exchange(operands_.at[Buffers::packable].bytes, 0);
+  if (packs(problem, form)) packed_copy_ = std::exchange(operands_.at[Buffers::packable].bytes, 0);
 }
 
 std::size_t copies_bytes(ProblemRef problem, const ExecutionForm& form) {
@@ -76,8 +84,7 @@ std::size_t copies_bytes(ProblemRef problem, const ExecutionForm& form) {
   const CopiedOperands operands = operation(problem.kind()).copied_operands(problem, form);
   for (std::size_t at = 0; at < operands.at.size(); ++at) {
     const CopiedOperand& one = operands.at[at];
-    // The copy of a prepacked filter is part of the packed filter.
-    if (!one.copied || (at == Buffers::packable && is_prepacked(problem))) continue;
+    if (!one.copied || (at == Buffers::packable && packs(problem, form))) continue;
     bytes += static_cast<std::size_t>(round_up(one.bytes, kPartAlignment));
   }
   return bytes;

@@ -32,6 +32,10 @@ std::vector<AlignedForm> aligned_forms(ProblemRef problem);
 /// memory bandwidth is not known.
 double predicted_copies_us(const ExecutionForm& form, const Device& device);
 
+/// The form with B copied once for many runs; the same form where B is not copied, or differs from call to
+/// call.
+ExecutionForm with_packed_b(ProblemRef problem, ExecutionForm form);
+
 /// Bytes of workspace for the copies of a form.
 std::size_t copies_bytes(ProblemRef problem, const ExecutionForm& form);
 
@@ -43,7 +47,8 @@ class PaddedLaunch final : public Launch {
 
   std::size_t workspace_bytes() const noexcept override;
   void run(const Buffers& buffers, void* workspace, Stream stream = {}) override;
-  /// Of a prepacked filter: its padded copy, where the form copies it; then what `inner` packs.
+  /// Of a prepacked filter, or of B that the form packs: its padded copy, where the form copies it; then what
+  /// `inner` packs.
   std::size_t packed_bytes() const noexcept override;
   void pack(const void* b, void* packed, Stream stream = {}) override;
   /// Runs only the copies, to measure their cost.
@@ -53,7 +58,7 @@ class PaddedLaunch final : public Launch {
   void run_all(const Buffers& buffers, void* workspace, Stream stream, bool compute);
   void move(const OperandCopy& how, const void* from, void* to, Stream stream);
 
-  std::int64_t packed_copy_ = 0;  ///< bytes of a prepacked filter's padded copy
+  std::int64_t packed_copy_ = 0;  ///< bytes of the packed operand's padded copy
   CopiedOperands operands_;
   std::size_t result_;  ///< position of the result
   std::int64_t calls_;

@@ -387,7 +387,7 @@ std::optional<Solver::BackendChoice> Solver::hopper_offer(Backend& backend, Prob
 }
 
 void Solver::prefer_aligned(ProblemRef problem, const MemorySpace& space, const Limits& limits,
-                            std::span<const Refused> refused, std::optional<BackendChoice>& best,
+                            std::span<const Refused> refused, OperandB b, std::optional<BackendChoice>& best,
                             ExecutionForm& form) {
   // Predictions of two forms have errors of up to a seventh.
   constexpr double kClearly = 0.85;
@@ -408,7 +408,8 @@ void Solver::prefer_aligned(ProblemRef problem, const MemorySpace& space, const 
            offer.backend->refusal(other, config).empty() &&
            rule_verdict(other, config, offer.backend->device()).status != VerdictStatus::refused;
   };
-  for (const auto& [other, chosen_for] : forms) {
+  for (const auto& [aligned, chosen_for] : forms) {
+    const ExecutionForm other = b == OperandB::packed_once ? with_packed_b(problem, aligned) : aligned;
     const auto left = within_form(problem, other, limits);
     if (!left || copies_bytes(problem, other) > policy_.copies_bytes) continue;
     std::string ignored;
@@ -432,7 +433,7 @@ void Solver::prefer_aligned(ProblemRef problem, const MemorySpace& space, const 
 }
 
 Solution Solver::solve(ProblemRef problem, const MemorySpace& space, const Limits& limits,
-                       std::span<const Refused> refused) {
+                       std::span<const Refused> refused, OperandB b) {
   check(problem);
   check_reachable(space);
   std::string why;
@@ -440,12 +441,12 @@ Solution Solver::solve(ProblemRef problem, const MemorySpace& space, const Limit
   const Problem direct = form.problem;
   auto best = best_backend_choice(problem, space, false, limits, refused, why);
   if (best) {
-    prefer_aligned(problem, space, limits, refused, best, form);
+    prefer_aligned(problem, space, limits, refused, b, best, form);
   } else {
     for (const ExecutionForm& other : padded_forms(problem, space.kind)) {
-      const auto left = within_form(problem, other, limits);
+      form = b == OperandB::packed_once ? with_packed_b(problem, other) : other;
+      const auto left = within_form(problem, form, limits);
       if (!left) continue;
-      form = other;
       if ((best = best_backend_choice(form.problem, space, form.problem != direct, *left, refused, why)))
         break;
     }
@@ -518,7 +519,8 @@ void Solver::keep(const Solution& solution, const Fastest& fastest, const Limits
   }
 }
 
-std::unique_ptr<Launch> Solver::make_ready(ProblemRef problem, Solution& solution, const Limits& limits) {
+std::unique_ptr<Launch> Solver::make_ready(ProblemRef problem, Solution& solution, const Limits& limits,
+                                           OperandB b) {
   std::vector<Refused> refused;
   for (;;) {
     try {
@@ -533,7 +535,7 @@ std::unique_ptr<Launch> Solver::make_ready(ProblemRef problem, Solution& solutio
       if (error.code() != Errc::unsupported) throw;
       refused.push_back({solution.backend, solution.form.problem, solution.choice.config, error.what()});
     }
-    solution = solve(problem, solution.backend->space(), limits, refused);
+    solution = solve(problem, solution.backend->space(), limits, refused, b);
   }
 }
 

@@ -37,6 +37,9 @@ struct PlacedProblemHash {
   }
 };
 
+/// Whether each run gets B, or B is packed once for many runs (Dispatcher::pack_b).
+enum class OperandB : std::uint8_t { as_given, packed_once };
+
 class Solver {
  public:
   /// Looks up selectors per backend, op and element type.
@@ -47,13 +50,14 @@ class Solver {
   /// The given memory, or that of the registry's first backend.
   MemorySpace space_or_first(const std::optional<MemorySpace>& space) const;
   /// See Dispatcher::get_solution.
-  Solution solve(ProblemRef problem, const std::optional<MemorySpace>& space = {},
-                 const Limits& limits = {}) {
-    return solve(problem, space_or_first(space), limits, {});
+  Solution solve(ProblemRef problem, const std::optional<MemorySpace>& space = {}, const Limits& limits = {},
+                 OperandB b = OperandB::as_given) {
+    return solve(problem, space_or_first(space), limits, {}, b);
   }
   /// Prepares the launch of a solution. When its kernel refuses, prepares the next one, which becomes the
   /// solution.
-  std::unique_ptr<Launch> make_ready(ProblemRef problem, Solution& solution, const Limits& limits = {});
+  std::unique_ptr<Launch> make_ready(ProblemRef problem, Solution& solution, const Limits& limits = {},
+                                     OperandB b = OperandB::as_given);
 
   /// The limits of the policy and those of a call. Throws invalid_argument for limits that are not valid.
   Limits limits_with(const Limits& of_call) const;
@@ -89,7 +93,7 @@ class Solver {
   using Selectors = std::vector<Selector>;
 
   Solution solve(ProblemRef problem, const MemorySpace& space, const Limits& limits,
-                 std::span<const Refused> refused);
+                 std::span<const Refused> refused, OperandB b);
   /// Throws invalid_argument when no backend reaches the memory.
   void check_reachable(const MemorySpace& space) const;
   /// Null where the config did not refuse the problem.
@@ -106,7 +110,7 @@ class Solver {
   /// with aligned lines, where the kernel, or the form and its copies, are predicted to take clearly less
   /// time. Only in a GPU's memory.
   void prefer_aligned(ProblemRef problem, const MemorySpace& space, const Limits& limits,
-                      std::span<const Refused> refused, std::optional<BackendChoice>& best,
+                      std::span<const Refused> refused, OperandB b, std::optional<BackendChoice>& best,
                       ExecutionForm& form);
   /// The best choice over all backends that reach the memory; with `applicable_only`, over backends with a
   /// config whose applicability rules admit the problem. Nothing when no config takes the problem; `why` then

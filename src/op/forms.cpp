@@ -48,13 +48,14 @@ double bytes_moved(const OperandCopy& how) {
 }  // namespace
 
 ExecutionForm with_copy_bytes(ProblemRef problem, ExecutionForm form) {
+  form.copy_bytes = 0;
   const CopiedOperands all = operation(problem.kind()).copied_operands(problem, form);
   const auto add = [&](bool copied, const OperandCopy& how) {
     if (copied) form.copy_bytes += bytes_moved(how) * static_cast<double>(form.calls);
   };
   const auto& [a, b, c] = std::tie(all.at[0], all.at[1], all.at[2]);
   add(form.copies_a, a.in);
-  add(form.copies_b && !operation(problem.kind()).is_prepacked(problem), b.in);
+  add(form.copies_b && !form.packs_b && !operation(problem.kind()).is_prepacked(problem), b.in);
   add(form.copies_c, c.back);
   add(form.copies_c && signature_of(problem).accumulate, c.in);
   return form;

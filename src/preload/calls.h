@@ -27,7 +27,8 @@ extern "C" {
   X(cublasDestroy_v2, "libcublas", 15)                 \
   X(cublasLtMatmul, "libcublasLt", 15)                 \
   X(cublasLtMatmulAlgoGetHeuristic, "libcublasLt", 15) \
-  X(cudnnBackendExecute, "libcudnn", 3000)
+  X(cudnnBackendExecute, "libcudnn", 3000)             \
+  X(cudaMalloc, "libcudart", 302)
 
 #define KSCOUT_ENTRY(name, library, missing) kscout_##name,
 enum kscout_entry { KSCOUT_TAKEN(KSCOUT_ENTRY) kscout_entries };
@@ -68,19 +69,21 @@ struct kscout_matmul_call {
 
 /// Who computes a product.
 enum kscout_answer {
-  kscout_pass,          /* the original */
-  kscout_served,        /* the core did: the call returns 0, and the original is not called */
-  kscout_pass_captured, /* the original, then after_capture(): until then this thread may load kernels,
-                           although a graph is captured. A program that warms up first has not made the
-                           original do so */
+  kscout_pass,         /* the original */
+  kscout_served,       /* the core did: the call returns 0, and the original is not called */
+  kscout_pass_watched, /* the original, then after_original() */
 };
 
-/// What the core does. No function throws or waits for a GPU.
+/// What the core does. No function throws; all but give_back() wait for no GPU.
 struct kscout_core {
   enum kscout_answer (*gemm)(enum kscout_entry entry, const struct kscout_gemm_call* call);
   enum kscout_answer (*matmul)(const struct kscout_matmul_call* call);
-  void (*after_capture)(void);
+  /// `status`: what the original returned.
+  void (*after_original)(int status);
   void (*other)(enum kscout_entry entry);
+  /// Releases memory that the core holds on the GPU, because an allocation of the program failed. Returns
+  /// whether there was any; waits for the GPU.
+  int (*give_back)(void);
   /// Remembers the workspace that the program gives a handle of cuBLAS; null: the library's own.
   void (*workspace)(void* handle, void* workspace, size_t bytes);
   /// Writes counts and the report. The process is about to end; later calls do nothing.

@@ -118,12 +118,16 @@ class Core {
     }
     const int error = errno;
     const Passed passed = server_->serve(problem, known, operands);
-    if (passed == Passed::capture) server_->exchange_capture_mode();
     errno = error;
     if (passed == Passed::none) return kscout_served;
-    return passed == Passed::capture ? kscout_pass_captured : kscout_pass;
+    return Server::watches(passed) ? kscout_pass_watched : kscout_pass;
   }
-  void after_capture() noexcept { server_->exchange_capture_mode(); }
+  void after_original(int status) noexcept {
+    const int error = errno;
+    server_->after_original(status);
+    errno = error;
+  }
+  bool give_back() noexcept { return server_ && server_->give_back(); }
   void other(kscout_entry entry) noexcept {
     const Lock lock(*this);
     if (!finished_) ++calls_[entry];
@@ -247,8 +251,18 @@ class Core {
   static void report(const Server& server, Text& text) noexcept {
     const ServeCounts counts = server.counts();
     if (*server.off_reason()) text.add("  serving is off: %s\n", server.off_reason());
+    if (*server.restriction())
+      text.add("  only copies and kernels that need no cuBLASLt are served: %s\n", server.restriction());
+    if (counts.given_back)
+      text.add("  workspaces were given back %llu times, because the program needed memory\n",
+               count(counts.given_back));
     text.add("  %llu served; expected saving %.3f ms of GPU time\n", count(counts.served),
              counts.saved_us / 1e3);
+    if (counts.contests)
+      text.add(
+          "  %llu problems timed by --refine: %llu of them keep the library's kernel, %llu are not "
+          "finished\n",
+          count(counts.contests), count(counts.library_kept), count(counts.contests - counts.refined));
     if (counts.wrong_suggestions)
       text.add("  %llu wrong suggestions of cuBLASLt avoided\n", count(counts.wrong_suggestions));
     for (std::size_t i = 1; i < counts.passed.size(); ++i) {
@@ -282,8 +296,9 @@ Core* core = nullptr;
 constexpr kscout_core kFunctions = {
     .gemm = [](kscout_entry entry, const kscout_gemm_call* call) { return core->product(entry, *call); },
     .matmul = [](const kscout_matmul_call* call) { return core->product(kscout_cublasLtMatmul, *call); },
-    .after_capture = [] { core->after_capture(); },
+    .after_original = [](int status) { core->after_original(status); },
     .other = [](kscout_entry entry) { core->other(entry); },
+    .give_back = [] { return static_cast<int>(core->give_back()); },
     .workspace = [](void* handle, void* memory,
                     std::size_t bytes) { core->workspace(handle, memory, bytes); },
     .finish = [] { core->finish(); },
@@ -292,6 +307,10 @@ constexpr kscout_core kFunctions = {
 }  // namespace
 
 }  // namespace kscout::preload
+
+/// Registers no destructor: at the program's end, threads may still be inside of the core. The linker takes
+/// this function for all of the core and what is linked into it.
+extern "C" int __cxa_atexit(void (*)(void*), void*, void*) noexcept { return 0; }  // NOLINT: the ABI's name
 
 extern "C" __attribute__((visibility("default"))) const kscout_core* kscout_preload_core(kscout_find find) {
   using namespace kscout::preload;

@@ -29,14 +29,16 @@ struct search {
   char path[PATH_MAX];
 };
 
-/* Matches libcublas.so, libcublas.so.12 and so on. */
+/* Matches libcublas.so, libcublas.so.12, libcudart-1a2b3c4d.so.12 and so on. */
 static int take_path(struct dl_phdr_info* info, size_t size, void* of) {
   struct search* const search = of;
   const char* const slash = strrchr(info->dlpi_name, '/');
   const char* const name = slash ? slash + 1 : info->dlpi_name;
   const size_t length = strlen(search->library);
   (void)size;
-  if (strncmp(name, search->library, length) != 0 || strncmp(name + length, ".so", 3) != 0) return 0;
+  if (strncmp(name, search->library, length) != 0 ||
+      (name[length] != '-' && strncmp(name + length, ".so", 3) != 0))
+    return 0;
   if (strlen(info->dlpi_name) >= sizeof search->path) return 0;
   strcpy(search->path, info->dlpi_name);
   return 1;
@@ -140,16 +142,16 @@ static const struct kscout_core* begin(void) {
   }
   return core;
 }
-/* The core of a call that is passed on during a capture. */
-static __thread const struct kscout_core* captured __attribute__((tls_model("initial-exec")));
+/* The core that watches the original of this thread's call. */
+static __thread const struct kscout_core* watching __attribute__((tls_model("initial-exec")));
 
 static int is_served(const struct kscout_core* core, enum kscout_answer answer) {
-  if (answer == kscout_pass_captured) captured = core;
+  if (answer == kscout_pass_watched) watching = core;
   return answer == kscout_served;
 }
 static int end(int status) {
-  if (captured) captured->after_capture();
-  captured = NULL;
+  if (watching) watching->after_original(status);
+  watching = NULL;
   --inside;
   return status;
 }
@@ -300,6 +302,22 @@ TAKEN int cublasDestroy_v2(void* handle) {
 TAKEN int cudnnBackendExecute(void* handle, void* plan, void* pack) {
   count(kscout_cudnnBackendExecute, begin());
   return end(PASS(3000, cudnnBackendExecute, (void*, void*, void*), (handle, plan, pack)));
+}
+
+/* An allocation that fails may succeed when the core gives its memory back. */
+TAKEN int cudaMalloc(void** memory, size_t bytes) {
+  enum { kNoMemory = 2, kNotFound = 302 };
+  const struct kscout_core* const core = inside ? NULL : atomic_load(&opened_core);
+  int (*last_error)(void);
+  int status = PASS(kNotFound, cudaMalloc, (void**, size_t), (memory, bytes));
+  if (status != kNoMemory || !core) return status;
+  ++inside;
+  if (core->give_back()) {
+    last_error = (int (*)(void))find("libcudart", "cudaGetLastError");
+    if (last_error) last_error(); /* forgets the failure, of which the program knows nothing */
+    status = PASS(kNotFound, cudaMalloc, (void**, size_t), (memory, bytes));
+  }
+  return end(status);
 }
 
 /* ---- The end of the process. _exit() runs no destructors. */

@@ -217,6 +217,13 @@ Passed set_factors(int compute, const void* alpha, const void* beta, Operands& o
   return Passed::none;
 }
 
+/// The call's A is the problem's B.
+void set_matrices(Operands& operands, const void* a, const void* b, void* c) noexcept {
+  operands.a = b;
+  operands.b = a;
+  operands.c = c;
+}
+
 /// Whether the items of a batch lie as those of a problem do; distances are the call's.
 bool follow_each_other(const GemmProblem& problem, std::int64_t stride_a, std::int64_t stride_b,
                        std::int64_t stride_c) noexcept {
@@ -298,9 +305,7 @@ Passed read_operands(const kscout_gemm_call& call, const Library& library, const
   const Passed why = set_factors(call.compute, call.alpha, call.beta, operands);
   if (why != Passed::none) return why;
   if (!follow_each_other(problem, call.stride_a, call.stride_b, call.stride_c)) return Passed::strides;
-  operands.a = call.b;
-  operands.b = call.a;
-  operands.c = call.c;
+  set_matrices(operands, call.a, call.b, call.c);
   return Passed::none;
 }
 
@@ -343,9 +348,7 @@ Passed read_operands(const kscout_matmul_call& call, const Library& library, con
     const bool batched = problem.batch > 1 && operation.value<std::int64_t>(kBiasStride, 0) != 0;
     if (!operands.bias || (type != kTypeOfD && type != d.type) || batched) return Passed::bias;
   }
-  operands.a = call.b;
-  operands.b = call.a;
-  operands.c = call.d;
+  set_matrices(operands, call.a, call.b, call.d);
   operands.workspace = call.workspace;
   operands.workspace_bytes = call.workspace_bytes;
   operands.stream = call.stream;

@@ -60,15 +60,18 @@ enum class Passed : std::uint8_t {
   small,
   model,
   gain,
+  slower,
+  release,
   kernel,
   // the moment
+  timed,
   off,
   gpu,
   capture,
   workspace,
   failed,
 };
-inline constexpr std::array<std::string_view, 18> kPassedWords = {
+inline constexpr std::array<std::string_view, 21> kPassedWords = {
     "",
     "a compute type or math mode that asks for the library's own arithmetic",
     "alpha and beta of another type than fp32",
@@ -81,7 +84,10 @@ inline constexpr std::array<std::string_view, 18> kPassedWords = {
     "small products",
     "no model knows the problem",
     "the model expects too little from another choice",
+    "the library's kernel was faster when both were timed",
+    "the kernel needs another release of cuBLASLt",
     "no kernel here takes the problem",
+    "timed for --refine",
     "serving is off",
     "another GPU or context than that of the first product",
     "first call of the problem, or no workspace reserved, during the capture of a graph",

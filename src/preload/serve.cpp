@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <filesystem>
 #include <limits>
 #include <string_view>
 #include <utility>
@@ -15,9 +16,13 @@
 #include <kscout/error.h>
 #include <kscout/family.h>
 #include <kscout/selector.h>
+#include <kscout/version.h>
 
 #include "backend/cuda/cuda_backend.h"
+#include "core/problem_text.h"
+#include "dispatch/padding.h"
 #include "dispatch/solver.h"
+#include "dispatch/timed_choice.h"
 #include "provider/cublaslt/cublaslt.h"
 #include "provider/hopper/hopper.h"
 #include "provider/nvidia/nvidia.h"
@@ -50,10 +55,45 @@ double number_setting(const char* name, double otherwise, std::string& wrong) {
   return otherwise;
 }
 
+bool switch_setting(const char* name, std::string& wrong) {
+  const char* const value = std::getenv(name);
+  if (!value || !*value || std::string_view(value) == "0") return false;
+  if (std::string_view(value) != "1") wrong = std::string(name) + "=" + value + " is neither 0 nor 1";
+  return true;
+}
+
+/// KSCOUT_DB, or the default file.
+std::filesystem::path decision_file() {
+  const char* const named = std::getenv("KSCOUT_DB");
+  const std::filesystem::path file = named && *named ? named : default_decision_db();
+  std::error_code error;
+  auto absolute = std::filesystem::absolute(file, error);  // programs change their folder
+  return error ? file : absolute;
+}
+
+/// Whether KSCOUT_DISABLE names the timings, or KSCOUT_FORCE a config, which comes before them.
+bool are_timings_disabled() {
+  if (const char* const forced = std::getenv("KSCOUT_FORCE"); forced && *forced) return true;
+  const char* const disabled = std::getenv("KSCOUT_DISABLE");
+  if (!disabled) return false;
+  const auto names = split(disabled, ',');
+  return std::ranges::find(names, word(ChoiceSource::db)) != names.end();
+}
+
 /// Whether a config stands for the first suggestion of the library.
 bool is_first_suggestion(const KernelConfig& config) {
   const KernelConfig member = nvidia_member_config(config);
   return member.space == &cublaslt_gemm_space && CublasLtConfig::from(member).suggestion == 1;
+}
+
+/// The release of cuBLASLt to which a config is bound; 0: none. Only the first suggestion means the same in
+/// each release.
+bool needs_release(const KernelConfig& config, std::int32_t* release = nullptr) {
+  const KernelConfig member = nvidia_member_config(config);
+  if (member.space != &cublaslt_gemm_space) return false;
+  const CublasLtConfig c = CublasLtConfig::from(member);
+  if (release) *release = c.version;
+  return c.suggestion != 1;
 }
 
 }  // namespace
@@ -62,15 +102,25 @@ ServeSettings ServeSettings::from_environment(std::string& wrong) {
   ServeSettings settings;
   settings.min_gain = number_setting("KSCOUT_PRELOAD_MIN_GAIN", 100 * settings.min_gain, wrong) / 100;
   settings.min_saved_us = number_setting("KSCOUT_PRELOAD_MIN_SAVED_US", settings.min_saved_us, wrong);
+  settings.refine = switch_setting("KSCOUT_PRELOAD_REFINE", wrong);
+  if (const char* const config = std::getenv("CUBLAS_WORKSPACE_CONFIG");
+      settings.refine && config && *config) {
+    settings.refine = false;
+    std::fprintf(stderr,
+                 "kscout exec: CUBLAS_WORKSPACE_CONFIG asks for equal results in every run: --refine times "
+                 "nothing\n");
+  }
+  settings.db = decision_file();
   return settings;
 }
 
-/// What is done about a problem. Complete before other threads see it.
+/// What is done about a problem. Complete before other threads see it; a contest changes the reason later.
 struct Server::Decision {
-  Passed why = Passed::none;
+  std::atomic<Passed> why = Passed::none;
   std::unique_ptr<Launch> launch;
+  std::unique_ptr<Contest> contest;  ///< null: the pick is not timed
   std::size_t workspace_bytes = 0;
-  double saved_us = 0;
+  std::atomic<double> saved_us = 0;
   bool replaces_wrong = false;
   bool aligned_a = false, aligned_b = false, aligned_c = false;  ///< addresses have to be aligned
   std::mutex running;                                            ///< one launch runs in one thread at a time
@@ -81,6 +131,7 @@ struct Server::Decision {
 struct Server::Chooser {
   Selector selector;
   Solver solver;
+  bool other_release;  ///< the model's release of cuBLASLt is not the program's
 
   /// Microseconds that the model expects of the library's first suggestion; 0: unknown.
   double own_us(const GemmProblem& problem, Backend& gpu) const {
@@ -92,11 +143,26 @@ struct Server::Chooser {
   }
 };
 
+namespace {
+
+/// The original that this thread is about to call for a contest.
+struct TimedCall {
+  Contest* contest = nullptr;
+  Contest::Turn turn;
+  EventTimer::Span span;
+  void* stream = nullptr;
+};
+thread_local TimedCall timed_call;
+
+}  // namespace
+
 Server::Server(kscout_find find, const ServeSettings& settings, std::string off)
     : settings_(settings), find_(find) {
   if (off.empty()) off = cuda_missing();
   driver_ = Driver::found_by(find);
   if (off.empty() && !driver_.is_complete()) off = "the GPU's driver lacks functions; CUDA 12 has them";
+  if (off.empty() && settings.refine && !driver_.has_events())
+    off = "the GPU's driver has no events to time with";
   if (!off.empty()) turn_off(off);
 }
 
@@ -109,11 +175,21 @@ void Server::turn_off(const std::string& why) noexcept {
   });
 }
 
+bool Server::give_back() noexcept {
+  StreamWorkspaces* const workspaces = opened_workspaces_.load(std::memory_order_acquire);
+  void* context = nullptr;
+  if (off_ || !workspaces || driver_.current(&context) != 0 || context != context_) return false;
+  // A thread that allocates while it captures a graph has to be in this mode, and may release nothing.
+  if (CaptureAside(driver_).before() == CaptureAside::kRelaxed) return false;
+  return workspaces->give_back();
+}
+
 void Server::in_child() noexcept {
   // Threads of the parent may have held any lock.
   if (!off_) std::strcpy(off_reason_.data(), "a forked process has no GPU");
   off_ = true;
   served_ = saved_ns_ = wrong_suggestions_ = 0;
+  contests_ = refined_ = library_kept_ = 0;
   for (auto& count : passed_) count = 0;
 }
 
@@ -121,10 +197,29 @@ const char* Server::off_reason() const noexcept {
   return off_.load(std::memory_order_acquire) ? off_reason_.data() : "";
 }
 
+const char* Server::restriction() const noexcept {
+  return restricted_.load(std::memory_order_acquire) ? restriction_.data() : "";
+}
+
+void Server::restrict(const std::string& why) noexcept {
+  if (restricted_) return;
+  why.copy(restriction_.data(), restriction_.size() - 1);
+  restricted_.store(true, std::memory_order_release);
+}
+
+std::uint64_t Server::given_back() const noexcept {
+  const StreamWorkspaces* const workspaces = opened_workspaces_.load(std::memory_order_acquire);
+  return workspaces ? workspaces->given_back() : 0;
+}
+
 ServeCounts Server::counts() const noexcept {
   ServeCounts counts{.served = served_,
                      .wrong_suggestions = wrong_suggestions_,
-                     .saved_us = static_cast<double>(saved_ns_.load()) / 1e3};
+                     .saved_us = static_cast<double>(saved_ns_.load()) / 1e3,
+                     .given_back = given_back(),
+                     .contests = contests_,
+                     .refined = refined_,
+                     .library_kept = library_kept_};
   std::ranges::transform(passed_, counts.passed.begin(), [](const auto& count) { return count.load(); });
   return counts;
 }
@@ -138,7 +233,7 @@ Server::Known Server::recall(const GemmProblem& problem) noexcept {
   if (off_.load(std::memory_order_acquire)) return {Passed::off};
   if (flop_count(problem) < kSmallFlop) return {Passed::small};
   Decision* const decision = look_up(problem);
-  return {decision ? decision->why : Passed::none, decision};
+  return {decision ? decision->why.load(kRelaxed) : Passed::none, decision};
 }
 
 Passed Server::serve(const GemmProblem& problem, const Known& known, const Operands& operands) noexcept {
@@ -148,7 +243,16 @@ Passed Server::serve(const GemmProblem& problem, const Known& known, const Opera
   } catch (...) {  // the library computes it
   }
   pass(why);
+  if (why == Passed::capture) exchange_capture_mode();
   return why;
+}
+
+void Server::after_original(int status) noexcept {
+  const TimedCall call = std::exchange(timed_call, {});
+  if (!call.contest) return exchange_capture_mode();
+  if (!call.turn.timed) return;
+  const bool is_recorded = timer_.stop(call.span, call.stream) && status == 0;
+  call.contest->add(call.turn, call.span, is_recorded, timer_);
 }
 
 Passed Server::try_serve(const GemmProblem& problem, Decision* one, const Operands& operands) {
@@ -159,7 +263,7 @@ Passed Server::try_serve(const GemmProblem& problem, Decision* one, const Operan
   if (!one) {
     if (driver_.captures(operands.stream)) return Passed::capture;
     if (!(one = decide(problem))) return off_ ? Passed::off : Passed::failed;
-    if (one->why != Passed::none) return one->why;
+    if (const Passed why = one->why; why != Passed::none) return why;
   } else if (one->failed.load(kRelaxed)) {
     return Passed::failed;
   }
@@ -168,19 +272,34 @@ Passed Server::try_serve(const GemmProblem& problem, Decision* one, const Operan
       (one->aligned_c && !is_aligned(operands.c, kLineAlignment)) ||
       !is_aligned(operands.bias, kLineAlignment))
     return Passed::address;
+  const bool undecided = one->contest && !one->contest->is_over();
+  if (undecided) {
+    settle(*one);
+    if (const Passed why = one->why; why != Passed::none) return why;
+  }
   void* workspace = nullptr;
+  StreamWorkspaces::Hold hold;
   if (one->workspace_bytes > 0) {
     if (operands.workspace && operands.workspace_bytes >= one->workspace_bytes &&
         is_aligned(operands.workspace, kWorkspaceAlignment)) {
       workspace = operands.workspace;
     } else {
+      workspaces_->tidy(operands.stream);
       const bool capturing = driver_.captures(operands.stream);
       const CaptureAside aside(driver_);
+      hold = workspaces_->hold();
       workspace = workspaces_->take(operands.stream, one->workspace_bytes, capturing);
       if (!workspace) return capturing ? Passed::capture : Passed::workspace;
       if (!capturing && (one->workspace_bytes <= kSmallReserve || operands.stream))
         workspaces_->reserve(one->workspace_bytes);
     }
+  }
+  Contest::Turn turn;
+  if (undecided && !driver_.captures(operands.stream)) turn = one->contest->next();
+  const EventTimer::Span span = turn.timed ? timer_.start(operands.stream) : EventTimer::Span();
+  if (turn.library) {
+    timed_call = {one->contest.get(), turn, span, operands.stream};
+    return Passed::timed;
   }
   try {
     const std::scoped_lock lock(one->running);
@@ -196,10 +315,75 @@ Passed Server::try_serve(const GemmProblem& problem, Decision* one, const Operan
     one->failed = true;
     throw;
   }
+  if (turn.timed) one->contest->add(turn, span, timer_.stop(span, operands.stream), timer_);
   served_.fetch_add(1, kRelaxed);
   saved_ns_.fetch_add(static_cast<std::uint64_t>(1e3 * one->saved_us), kRelaxed);
   if (one->replaces_wrong) wrong_suggestions_.fetch_add(1, kRelaxed);
   return Passed::none;
+}
+
+void Server::settle(Decision& one) noexcept {
+  std::optional<Contest::Result> result;
+  {
+    const CaptureAside aside(driver_);
+    result = one.contest->result(timer_);
+  }
+  if (!result) return;
+  refined_.fetch_add(1, kRelaxed);
+  if (result->is_library_faster()) {
+    library_kept_.fetch_add(1, kRelaxed);
+    one.why = Passed::slower;
+  } else {
+    one.saved_us = result->library_us - result->pick_us;
+  }
+  try {
+    remember(one.contest->pick(), *result);
+  } catch (const std::exception& error) {  // other processes have to time the problem again
+    if (!reported_lost_.exchange(true))
+      std::fprintf(stderr, "kscout exec: what --refine timed is not stored: %s\n", error.what());
+  }
+}
+
+void Server::remember(const Contest::Pick& pick, const Contest::Result& result) {
+  const bool library = result.is_library_faster();
+  Fastest fastest{.time_us = library ? result.library_us : result.pick_us,
+                  .next_us = library ? result.pick_us : result.library_us,
+                  .timed = 2};
+  if (!library && pick.copies_us > 0) {
+    // The kernel's time on the copies. Nothing else was timed on them.
+    fastest.time_us = std::max(fastest.time_us - pick.copies_us, 0.1 * fastest.time_us);
+    fastest.next_us = Choice::unknown;
+    fastest.timed = 1;
+  }
+  StoredDecision decision =
+      decision_of(library ? pick.problem : pick.form,
+                  library ? library_config() : nvidia_member_config(pick.config), fastest, *gpu_);
+  decision.limits = print(kLimits);
+  DecisionDb(settings_.db).put(decision);
+}
+
+std::optional<Solution> Server::timed_form(const GemmProblem& problem) const {
+  for (const auto& [form, chosen_for] : aligned_forms(problem)) {
+    const Choice* const timed = timings_.find(form.problem, kLimits);
+    // Decisions about the form's problem itself know the time of a second config.
+    if (timed && std::isnan(timed->margin) &&
+        rule_verdict(form.problem, timed->config, gpu_->device()).status != VerdictStatus::refused)
+      return Solution{.choice = *timed,
+                      .backend = gpu_,
+                      .form = form,
+                      .copies_us = predicted_copies_us(form, gpu_->device())};
+  }
+  return std::nullopt;
+}
+
+KernelConfig Server::library_config() const {
+  return CublasLtConfig{.version = release_, .suggestion = 1}.kernel_config();
+}
+
+bool Server::is_library(const KernelConfig& config) const {
+  if (!is_first_suggestion(config)) return false;
+  const std::int32_t of = CublasLtConfig::from(nvidia_member_config(config)).version;
+  return of == 0 || of == release_;
 }
 
 Server::Decision* Server::look_up(const GemmProblem& problem) {
@@ -239,20 +423,29 @@ void Server::open() {
     use_cuda_device(device);
     gpu_ = &backend("cuda");
     gpu_->device();  // throws where the module does not work
-    if (const std::string why = other_library(); !why.empty()) return turn_off(why);
+    compare_releases();
     workspaces_ = std::make_unique<StreamWorkspaces>(driver_, gpu_->memory());
+    opened_workspaces_.store(workspaces_.get(), std::memory_order_release);
+    if (!are_timings_disabled())
+      timings_ = DecisionTable(DecisionDb(settings_.db)
+                                   .read(DecisionOrigin{device_identity(gpu_->device()), "", KSCOUT_VERSION,
+                                                        std::string(gpu_->name())}),
+                               "", {});
   } catch (const std::exception& error) {
     turn_off(error.what());
   }
 }
 
-std::string Server::other_library() const {
+void Server::compare_releases() {
   const auto get_version = reinterpret_cast<std::size_t (*)()>(find_("libcublasLt", "cublasLtGetVersion"));
-  const std::string theirs = get_version ? std::to_string(get_version()) : "unknown";
+  release_ = get_version ? static_cast<std::int32_t>(get_version()) : 0;
+  const std::string theirs = release_ ? std::to_string(release_) : "of an unknown release";
   const std::string ours = gpu_->versions()["cublaslt_version"];
-  if (ours == theirs) return {};
-  return "the program has loaded cuBLASLt " + theirs + ", backend cuda uses " + ours +
-         "; build it for the same major version, or set KSCOUT_CUBLASLT to the program's library";
+  if (ours == "0") return turn_off("backend cuda finds no cuBLASLt; KSCOUT_CUBLASLT names a file");
+  same_library_ = ours == theirs;
+  if (!same_library_)
+    restrict("the program has loaded cuBLASLt " + theirs + ", backend cuda uses " + ours +
+             "; build it for the same major version, or set KSCOUT_CUBLASLT to the program's library");
 }
 
 Server::Chooser* Server::chooser(const GemmProblem& problem) {
@@ -260,17 +453,33 @@ Server::Chooser* Server::chooser(const GemmProblem& problem) {
   if (!is_new) return found->second.get();
   const auto model = find_model(Op::gemm, problem.dtype_a, gpu_->device(), DevicePolicy::same_arch);
   if (!model) return nullptr;
-  Selector selector =
-      Selector::load(*model, {.provider = std::string(gpu_->provider_for(Op::gemm)),
-                              .device = gpu_->device(),
-                              .backend = std::string(gpu_->name()),
-                              .absence = [gpu = gpu_](const Signature& of, const KernelConfig& config) {
-                                return gpu->absence(of, config);
-                              }});
+  const auto of_model = std::make_shared<std::int32_t>(0);  // another release than the program's
+  SelectorRequest request{
+      .provider = std::string(gpu_->provider_for(Op::gemm)),
+      .device = gpu_->device(),
+      .db = settings_.db,
+      .backend = std::string(gpu_->name()),
+      .absence = [gpu = gpu_, release = release_, of_model](const Signature& of, const KernelConfig& config) {
+        std::int32_t needed = 0;
+        if (needs_release(config, &needed) && needed != 0 && needed != release) *of_model = needed;
+        return gpu->absence(of, config);
+      }};
+  Selector selector = Selector::load(*model, request);
+  const bool other_release = *of_model != 0 || !same_library_;
+  if (other_release) {
+    request.absence = [gpu = gpu_](const Signature& of, const KernelConfig& config) {
+      if (needs_release(config)) return std::string("it needs another release of cuBLASLt");
+      return gpu->absence(of, config);
+    };
+    selector = Selector::load(*model, request);
+  }
+  if (*of_model != 0)
+    restrict("the program has loaded cuBLASLt " + std::to_string(release_) + ", model " +
+             model->filename().string() + " knows " + std::to_string(*of_model));
   Registry registry;
   registry.add(*gpu_);
   Solver solver(selector, std::move(registry), {.limits = kLimits});
-  found->second.reset(new Chooser{std::move(selector), std::move(solver)});
+  found->second.reset(new Chooser{std::move(selector), std::move(solver), other_release});
   return found->second.get();
 }
 
@@ -280,7 +489,24 @@ void Server::choose(const GemmProblem& problem, Decision& decision) {
     decision.why = Passed::model;
     return;
   }
-  Solution solution = by->solver.solve(problem, gpu_->space(), kLimits);
+  // The library also suggests algorithms that are known to give wrong results.
+  const auto suggested = gpu_->suggestions(problem, 1);
+  if (!suggested.empty() && same_library_) {
+    const Verdict verdict = rule_verdict(problem, suggested.front(), gpu_->device());
+    decision.replaces_wrong = verdict.status == VerdictStatus::refused && !verdict.since.empty();
+  }
+  if (const Choice* const timed = timings_.find(problem, kLimits);
+      timed && is_library(timed->config) && !decision.replaces_wrong) {
+    decision.why = Passed::slower;
+    return;
+  }
+  const std::optional<Solution> known = timed_form(problem);
+  Solution solution = known ? *known : by->solver.solve(problem, gpu_->space(), kLimits);
+  if (by->other_release &&
+      needs_release(solution.choice.config)) {  // KSCOUT_FORCE, or timed under another one
+    decision.why = Passed::release;
+    return;
+  }
   decision.launch = by->solver.make_ready(problem, solution, kLimits);
   const ChoiceSource source = solution.choice.decided_by;
   const bool forced = source == ChoiceSource::forced;
@@ -289,26 +515,28 @@ void Server::choose(const GemmProblem& problem, Decision& decision) {
     decision.why = Passed::model;
     return;
   }
-  // The library also suggests algorithms that are known to give wrong results.
-  const auto suggested = gpu_->suggestions(problem, 1);
-  if (!suggested.empty()) {
-    const Verdict verdict = rule_verdict(problem, suggested.front(), gpu_->device());
-    decision.replaces_wrong = verdict.status == VerdictStatus::refused && !verdict.since.empty();
-  }
   const ExecutionForm& form = solution.form;
-  const bool own =
-      !form.padded() &&
-      (is_first_suggestion(solution.choice.config) ||
-       (!suggested.empty() && nvidia_member_config(solution.choice.config) == suggested.front()));
+  const bool own = !form.padded() && (is_first_suggestion(solution.choice.config) ||
+                                      (!suggested.empty() && same_library_ &&
+                                       nvidia_member_config(solution.choice.config) == suggested.front()));
   const double ours_us =
       std::max(solution.choice.time_us, gpu_->min_us(form.problem, solution.choice.config)) +
       solution.copies_us;
-  const double saved_us = by->own_us(problem, *gpu_) - ours_us;
+  const Choice* const timed = timings_.find(form.problem, kLimits);
+  const bool is_timed =
+      timed && nvidia_member_config(timed->config) == nvidia_member_config(solution.choice.config);
+  const bool knows_both = is_timed && !form.padded() && !std::isnan(timed->margin);
+  const double saved_us = knows_both ? timed->margin * timed->time_us : by->own_us(problem, *gpu_) - ours_us;
   decision.saved_us = std::isnan(saved_us) ? 0 : std::max(saved_us, 0.0);
   const bool gains = saved_us >= settings_.min_gain * ours_us && saved_us >= settings_.min_saved_us;
-  if (own || !(gains || forced || decision.replaces_wrong)) {
+  if (own || !(is_timed || gains || forced || decision.replaces_wrong)) {
     decision.why = Passed::gain;
     return;
+  }
+  if (settings_.refine && !is_timed && !forced && !decision.replaces_wrong) {
+    decision.contest = std::make_unique<Contest>(
+        Contest::Pick{problem, form.problem, solution.choice.config, solution.copies_us});
+    contests_.fetch_add(1, kRelaxed);
   }
   decision.workspace_bytes = decision.launch->workspace_bytes();
   decision.aligned_a = !any_address && !form.copies_a;

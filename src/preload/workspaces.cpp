@@ -20,6 +20,10 @@ Driver Driver::found_by(kscout_find find) noexcept {
   set(driver.stream_id, "cuStreamGetId");
   set(driver.memory, "cuMemGetInfo_v2");
   set(driver.exchange_capture_mode, "cuThreadExchangeStreamCaptureMode");
+  set(driver.event_create, "cuEventCreate");
+  set(driver.event_record, "cuEventRecord");
+  set(driver.event_query, "cuEventQuery");
+  set(driver.event_elapsed, "cuEventElapsedTime");
   return driver;
 }
 
@@ -46,11 +50,20 @@ bool StreamWorkspaces::place_of(void* stream, bool capturing, Place& place) cons
 
 StreamWorkspaces::Piece StreamWorkspaces::allocate(std::size_t bytes) noexcept {
   constexpr std::size_t kShareThatStaysFree = 10;
+  constexpr int kRefusals = 63;
+  if (refusals_left_ > 0 && bytes >= refused_bytes_) {
+    --refusals_left_;
+    return {};
+  }
+  refused_bytes_ = bytes;
+  refusals_left_ = kRefusals;
   std::size_t free = 0, total = 0;
   if (driver_.memory(&free, &total) != 0 || free < bytes || free - bytes < total / kShareThatStaysFree)
     return {};
   try {
-    return {memory_.allocate(bytes), bytes};
+    const Piece piece{memory_.allocate(bytes), bytes};
+    refusals_left_ = 0;
+    return piece;
   } catch (const Error&) {
     return {};
   }
@@ -68,18 +81,72 @@ void* StreamWorkspaces::take(void* stream, std::size_t bytes, bool capturing) {
     std::swap(piece, spare_);
     return piece.memory;
   }
-  if (piece.memory) memory_.release(piece.memory);  // waits for the work that uses it
-  piece = {};
-  piece = allocate(bytes);
+  replaced_.reserve(replaced_.size() + 1);
+  const Piece larger = allocate(bytes);
+  if (!larger.memory) return nullptr;
+  if (piece.memory) {  // another thread may be about to use it
+    replaced_.push_back(piece);
+    has_replaced_.store(true, std::memory_order_release);
+  }
+  piece = larger;
   return piece.memory;
 }
 
 void StreamWorkspaces::reserve(std::size_t bytes) {
   const std::scoped_lock lock(mutex_);
   if (spare_.bytes >= bytes) return;
-  if (spare_.memory) memory_.release(spare_.memory);
-  spare_ = {};
-  spare_ = allocate(bytes);
+  const Piece larger = allocate(bytes);
+  if (!larger.memory) return;
+  release(spare_);
+  spare_ = larger;
+}
+
+bool StreamWorkspaces::is_memory_scarce() const noexcept {
+  constexpr std::size_t kScarce = 32;  // this part of the GPU's memory, or less
+  std::size_t free = 0, total = 0;
+  return driver_.memory(&free, &total) == 0 && free < total / kScarce;
+}
+
+bool StreamWorkspaces::release(Piece& piece) noexcept {
+  if (!piece.memory) return false;
+  memory_.release(piece.memory);  // waits for the work that uses it
+  piece = {};
+  return true;
+}
+
+bool StreamWorkspaces::release_replaced() noexcept {
+  const bool any = !replaced_.empty();
+  for (Piece& piece : replaced_) release(piece);
+  replaced_.clear();
+  has_replaced_ = false;
+  return any;
+}
+
+bool StreamWorkspaces::give_back() noexcept {
+  const std::scoped_lock lock(holding_, mutex_);
+  const CaptureAside aside(driver_);
+  bool any = release_replaced();
+  for (auto& [place, piece] : pieces_) {
+    if (place.first == 0) any = release(piece) || any;
+  }
+  any = release(spare_) || any;
+  if (any) given_back_.fetch_add(1, std::memory_order_relaxed);
+  return any;
+}
+
+void StreamWorkspaces::tidy(void* stream) noexcept {
+  constexpr unsigned kCallsPerLook = 64;
+  const bool looks = calls_.fetch_add(1, std::memory_order_relaxed) % kCallsPerLook == kCallsPerLook - 1;
+  if (!looks && !has_replaced_.load(std::memory_order_acquire)) return;
+  if (driver_.captures(stream)) return;
+  if (looks && is_memory_scarce()) {
+    give_back();
+    return;
+  }
+  if (!has_replaced_) return;
+  const std::scoped_lock lock(holding_, mutex_);
+  const CaptureAside aside(driver_);
+  release_replaced();
 }
 
 }  // namespace kscout::preload

@@ -79,8 +79,8 @@ ChoiceSource source_of(const Model& model) noexcept {
 /// "gemm fp32 rcr, gemm fp32 rrr"
 std::string covered_by(const Model& model) {
   std::string text;
-  for (const Family& family : model.data().families) {
-    const Signature& of = family.signature;
+  for (const Family* const family : model.families()) {
+    const Signature& of = family->signature;
     text +=
         fmt::format("{}{} {} {}", text.empty() ? "" : ", ", word(of.op), word(of.dtype_a), word(of.layout));
   }
@@ -127,8 +127,8 @@ FallbackChain::FallbackChain(const FallbackInputs& base, std::optional<LoadedMod
                  "measurements with a column setup_us"
                : "not_charged: only a model knows set-up times, and there is none: calls have no effect";
   if (model_) {
-    for (const Family& family : model_->model.data().families) {
-      allowed_.push_back(allowed_configs(family, switches_.disabled, limit_));
+    for (const Family* const family : model_->model.families()) {
+      allowed_.push_back(allowed_configs(*family, switches_.disabled, limit_));
     }
     if (base.request.absence) leave_out_absent(base);
   }
@@ -139,12 +139,13 @@ void FallbackChain::leave_out_absent(const FallbackInputs& base) {
   std::size_t all = 0, absent = 0;
   std::string first;
   for (std::size_t f = 0; f < allowed_.size(); ++f) {
-    const Family& family = model_->model.data().families[f];
-    all += family.configs.size();
+    const Family& family = *model_->model.families()[f];
+    const bool trained = f < model_->model.data().families.size();  // twins would count again
+    if (trained) all += family.configs.size();
     for (std::size_t i = 0; i < family.configs.size(); ++i) {
       const std::string why = base.request.absence(family.signature, family.configs[i]);
       if (why.empty()) continue;
-      if (absent++ == 0) first = why;
+      if (trained && absent++ == 0) first = why;
       allowed_[f].resize(family.configs.size(), 1);
       allowed_[f][i] = 0;
     }
@@ -187,10 +188,10 @@ std::optional<FallbackChain::Vote> FallbackChain::rank_by_model(ProblemRef probl
   // A model for any CPU has no forest of an absolute speed: its one order answers for all.
   const Target target =
       model.data().any_cpu ? model.default_target() : target_of(by).value_or(model.default_target());
-  const bool looks = model.data().confidence || model.data().guard;
-  const std::size_t looked_at = looks ? std::max(count, Confidence::top) : count;
+  // Confidence and guard read the first predictions.
+  const std::size_t wanted = std::max(count, Confidence::top);
   Vote vote{.family = family, .ranked = {}, .source = source_of(model)};
-  scratch.ranked.resize(std::min(looked_at, family->size()));
+  scratch.ranked.resize(std::min(wanted, family->size()));
   const auto& allowed = allowed_[model.position(family->family())];
   const std::size_t found = model.rank(*family, problem, target, allowed, scratch.ranked, scratch, calls_);
   if (found == 0) return std::nullopt;

@@ -36,6 +36,14 @@ void append_neighbours(const fs::path& file, std::vector<fs::path>& folders) {
   folders.push_back(file.parent_path().parent_path() / "share" / "kscout" / "models");
 }
 
+/// The types whose models answer for a type, the best first.
+std::vector<DType> answering_types(Op op, DType dtype, const Device& device) {
+  std::vector<DType> types = {dtype};
+  const auto other = other_half(dtype);
+  if (other && op == Op::gemm && device.vendor == "NVIDIA") types.push_back(*other);
+  return types;
+}
+
 bool is_model_folder(const fs::path& folder) {
   std::error_code ignored;
   return fs::is_regular_file(folder / "model.ksf", ignored);
@@ -67,10 +75,12 @@ std::vector<fs::path> model_search_path() {
 }
 
 std::optional<fs::path> find_model(Op op, DType dtype, const Device& device) {
-  const std::string name = model_folder_name(op, dtype, device);
-  for (const fs::path& folder : model_search_path()) {
-    if (is_model_folder(folder / name)) return folder / name;
-    if (folder.filename() == name && is_model_folder(folder)) return folder;
+  for (const DType type : answering_types(op, dtype, device)) {
+    const std::string name = model_folder_name(op, type, device);
+    for (const fs::path& folder : model_search_path()) {
+      if (is_model_folder(folder / name)) return folder / name;
+      if (folder.filename() == name && is_model_folder(folder)) return folder;
+    }
   }
   return std::nullopt;
 }
@@ -132,20 +142,23 @@ double distance(const Device& trained, const Device& device) {
   return sum;
 }
 
-/// Folders of models for (op, dtype) of any device, in the order of the search path.
-std::vector<fs::path> models_of_any_device(Op op, DType dtype) {
-  const std::string prefix = fmt::format("{}_{}_", word(op), word(dtype));
+/// Folders of models of any device that may answer for (op, dtype) on `device`: by type, then in the order of
+/// the search path.
+std::vector<fs::path> models_of_any_device(Op op, DType dtype, const Device& device) {
   std::vector<fs::path> found;
-  const auto add = [&](const fs::path& folder) {
-    if (folder.filename().string().starts_with(prefix) && is_model_folder(folder)) found.push_back(folder);
-  };
-  for (const fs::path& folder : model_search_path()) {
-    add(folder);
-    std::vector<fs::path> inside;
-    std::error_code absent;
-    for (const auto& entry : fs::directory_iterator(folder, absent)) inside.push_back(entry.path());
-    std::ranges::sort(inside);  // the file system's order is arbitrary
-    for (const fs::path& entry : inside) add(entry);
+  for (const DType type : answering_types(op, dtype, device)) {
+    const std::string prefix = fmt::format("{}_{}_", word(op), word(type));
+    const auto add = [&](const fs::path& folder) {
+      if (folder.filename().string().starts_with(prefix) && is_model_folder(folder)) found.push_back(folder);
+    };
+    for (const fs::path& folder : model_search_path()) {
+      add(folder);
+      std::vector<fs::path> inside;
+      std::error_code absent;
+      for (const auto& entry : fs::directory_iterator(folder, absent)) inside.push_back(entry.path());
+      std::ranges::sort(inside);  // the file system's order is arbitrary
+      for (const fs::path& entry : inside) add(entry);
+    }
   }
   return found;
 }
@@ -212,7 +225,7 @@ std::optional<fs::path> find_model(Op op, DType dtype, const Device& device, Dev
   const std::string any = model_folder_name(op, dtype, any_cpu());
   std::optional<fs::path> nearest;
   double least = 0;
-  for (const fs::path& folder : models_of_any_device(op, dtype)) {
+  for (const fs::path& folder : models_of_any_device(op, dtype, device)) {
     try {
       if (folder.filename() == any) continue;
       const Device trained = model_device(folder);
@@ -230,7 +243,7 @@ std::optional<fs::path> find_model(Op op, DType dtype, const Device& device, Dev
 }
 
 std::string library_first_note(Op op, DType dtype, const Device& device) {
-  for (const fs::path& folder : models_of_any_device(op, dtype)) {
+  for (const fs::path& folder : models_of_any_device(op, dtype, device)) {
     try {
       const Device trained = model_device(folder);
       if (!device_refusal(trained, device, DevicePolicy::same_arch).empty()) continue;

@@ -14,6 +14,7 @@
 #include "core/fail.h"
 #include "core/fork_mutex.h"
 #include "features/schema.h"
+#include "op/forms.h"
 #include "op/operation.h"
 
 namespace kscout {
@@ -176,13 +177,41 @@ void check_best(const ModelData& data) {
 
 }  // namespace
 
+namespace {
+
+/// A family's configs for the other 16-bit float. Nothing for other types, operations than GEMM, and devices
+/// than NVIDIA's GPUs.
+std::unique_ptr<const Family> twin_of(const Family& family) {
+  const std::optional<DType> other = other_half(family.signature.dtype_a);
+  if (!other || family.signature.op != Op::gemm || family.device.vendor != "NVIDIA") return nullptr;
+  auto twin = std::make_unique<Family>(family);
+  Signature& s = twin->signature;
+  for (DType* const type : {&s.dtype_b, &s.dtype_c}) {
+    if (*type == s.dtype_a) *type = *other;
+  }
+  s.dtype_a = *other;
+  return twin;
+}
+
+}  // namespace
+
 /// A model's data and its compiled parts.
 struct Model::Compiled {
-  explicit Compiled(ModelData of) : data(std::move(of)), fast(data.families.size() * data.targets.size()) {
-    for (const Family& family : data.families) {
-      families.push_back(std::make_unique<CompiledFamily>(family));
-      if (data.shortlist) outputs.push_back(outputs_of(*data.shortlist, family.configs));
+  explicit Compiled(ModelData of) : data(std::move(of)) {
+    for (std::size_t i = 0; i < data.families.size(); ++i) add(data.families[i], i);
+    for (std::size_t i = 0; i < data.families.size(); ++i) {
+      auto twin = twin_of(data.families[i]);
+      if (!twin || std::ranges::find(all, twin->signature, &Family::signature) != all.end()) continue;
+      add(*twin, i);
+      twins.push_back(std::move(twin));
     }
+    fast = std::vector<std::atomic<const FamilyForest*>>(all.size() * data.targets.size());
+  }
+  void add(const Family& family, std::size_t trained_as) {
+    all.push_back(&family);
+    trained.push_back(trained_as);
+    families.push_back(std::make_unique<CompiledFamily>(family));
+    if (data.shortlist) outputs.push_back(outputs_of(*data.shortlist, family.configs));
   }
   Compiled(const Compiled&) = delete;
   Compiled& operator=(const Compiled&) = delete;
@@ -191,7 +220,7 @@ struct Model::Compiled {
   }
 
   std::size_t position(const Family& family) const noexcept {
-    return static_cast<std::size_t>(&family - data.families.data());
+    return static_cast<std::size_t>(std::ranges::find(all, &family) - all.begin());
   }
 
   /// The forest of a target over a family; created at first use.
@@ -211,7 +240,10 @@ struct Model::Compiled {
   }
 
   ModelData data;
-  std::vector<std::unique_ptr<const CompiledFamily>> families;  ///< in the order of data.families
+  std::vector<std::unique_ptr<const Family>> twins;
+  std::vector<const Family*> all;    ///< data.families, then the twins
+  std::vector<std::size_t> trained;  ///< by family: its place, or its twin's, in data.families
+  std::vector<std::unique_ptr<const CompiledFamily>> families;  ///< in the order of `all`
   std::vector<FamilyOutputs> outputs;                           ///< outputs of the shortlist, by family
   mutable ForkMutex making{ForkLevel::model};
   mutable std::vector<std::atomic<const FamilyForest*>> fast;  ///< by family and target
@@ -298,6 +330,19 @@ const CompiledFamily* Model::compiled(const Signature& signature) const noexcept
 }
 
 std::size_t Model::position(const Family& family) const noexcept { return compiled_->position(family); }
+
+std::span<const Family* const> Model::families() const noexcept { return compiled_->all; }
+
+bool Model::other_kernels(const Family& family, ProblemRef problem) const {
+  if (position(family) < data().families.size()) return false;
+  bool unaligned = false;
+  operation(problem.kind()).for_each_aligned_form(problem, [&](const AlignedForm&) { unaligned = true; });
+  return unaligned;
+}
+
+std::size_t Model::trained(const Family& family) const noexcept {
+  return compiled_->trained[position(family)];
+}
 
 const Family* Model::family(const Signature& signature) const noexcept {
   const CompiledFamily* const found = compiled(signature);
@@ -453,7 +498,7 @@ std::span<const double> log_speeds(std::span<const double> tflops, TopSpeeds& ro
 
 double Model::distance(const Family& family, ProblemRef problem) const noexcept {
   if (!data().region) return std::numeric_limits<double>::quiet_NaN();
-  return data().region->distance(position(family), problem);
+  return data().region->distance(trained(family), problem);
 }
 
 double Model::confidence(const Family& family, ProblemRef problem, Target target,
@@ -463,7 +508,7 @@ double Model::confidence(const Family& family, ProblemRef problem, Target target
     return std::numeric_limits<double>::quiet_NaN();
   TopSpeeds room{};
   const double octaves = data().region ? distance(family, problem) : 0;
-  return calibrated->probability(position(family), problem, log_speeds(tflops, room), octaves);
+  return calibrated->probability(trained(family), problem, log_speeds(tflops, room), octaves);
 }
 
 std::optional<std::uint32_t> Model::guarded(const CompiledFamily& family, ProblemRef problem, Target target,
@@ -471,9 +516,11 @@ std::optional<std::uint32_t> Model::guarded(const CompiledFamily& family, Proble
                                             std::span<const std::uint8_t> allowed,
                                             SelectScratch& scratch) const {
   const std::optional<std::uint32_t> suggestion = family.first_suggestion();
-  if (!data().guard || !suggestion || tflops.empty() || target != default_target()) return std::nullopt;
+  if (!suggestion || tflops.empty() || target != default_target()) return std::nullopt;
   TopSpeeds room{};
-  if (!data().guard->applies(distance(family.family(), problem), log_speeds(tflops, room)))
+  const auto& guard = data().guard;
+  if (!other_kernels(family.family(), problem) &&
+      !(guard && guard->applies(distance(family.family(), problem), log_speeds(tflops, room))))
     return std::nullopt;
   const bool excluded = !allowed.empty() && allowed[*suggestion] == 0;
   if (excluded || family.applicable_among(problem, std::span(&*suggestion, 1), scratch) == 0)

@@ -130,11 +130,20 @@ class Model {
   Target default_target() const noexcept { return data().targets.front().target; }
   bool has(Target target) const noexcept;
 
-  /// The family of a signature; null when the model was not trained for it. Ignores `accumulate`: whether the
+  /// The family of a signature; null when the model does not answer for it. Ignores `accumulate`: whether the
   /// kernel also reads C changes no choice here.
   const Family* family(const Signature& signature) const noexcept;
 
-  /// Position of a family in data().families.
+  /// data().families, then their twins: NVIDIA's GPUs multiply fp16 and bf16 at one rate, so a GEMM family of
+  /// one type answers for the other where the model has none of that (docs/bench/models_h200.md).
+  std::span<const Family* const> families() const noexcept;
+
+  /// Whether the family is a twin and lines of the problem begin at other addresses than multiples of 16
+  /// bytes. Libraries have other kernels for such lines in fp16 than in bf16, so the first suggestion
+  /// answers.
+  bool other_kernels(const Family& family, ProblemRef problem) const;
+
+  /// Position of a family in families().
   std::size_t position(const Family& family) const noexcept;
 
   /// The compiled family of a signature.
@@ -178,18 +187,18 @@ class Model {
                                        std::span<const double> scores) const;
 
   /// The probability that the first config of a ranking runs within 3 % of the best config; `family` is one
-  /// of data().families. `tflops`: the first Confidence::top predictions (or all, when there are fewer), best
+  /// of families(). `tflops`: the first Confidence::top predictions (or all, when there are fewer), best
   /// first. NaN when the model has no confidence.
   double confidence(const Family& family, ProblemRef problem, Target target,
                     std::span<const double> tflops) const noexcept;
 
   /// Distance of a problem to the trained ones in octaves (Region::distance); NaN for a model without Region.
-  /// `family` is one of data().families.
+  /// `family` is one of families().
   double distance(const Family& family, ProblemRef problem) const noexcept;
 
   /// The config that the guard puts before the first one of a ranking by the default target: the library's
-  /// first suggestion. Nothing when the model has no guard, the guard does not apply, or a rule or `allowed`
-  /// (empty: all) excludes the suggestion. `tflops`: as for confidence().
+  /// first suggestion. Nothing when neither the model's guard nor other_kernels() applies, or a rule or
+  /// `allowed` (empty: all) excludes the suggestion. `tflops`: as for confidence().
   std::optional<std::uint32_t> guarded(const CompiledFamily& family, ProblemRef problem, Target target,
                                        std::span<const double> tflops, std::span<const std::uint8_t> allowed,
                                        SelectScratch& scratch) const;
@@ -197,6 +206,8 @@ class Model {
  private:
   struct Compiled;
   const TargetForest& forest_of(Target target) const;
+  /// Position in data().families of a family or of the one whose twin it is.
+  std::size_t trained(const Family& family) const noexcept;
   /// Scores rows; the schema must be able to describe the problem.
   static void score_rows(const Schema::Rows& rows, ProblemRef problem, const TargetForest& forest,
                          SelectScratch& scratch);
@@ -217,6 +228,13 @@ class Model {
 
   std::shared_ptr<const Compiled> compiled_;
 };
+
+/// bf16 for fp16 and the reverse; nothing for other types. A model of GEMMs of one answers for both on
+/// NVIDIA's GPUs (Model::families).
+constexpr std::optional<DType> other_half(DType dtype) noexcept {
+  if (dtype == DType::fp16) return DType::bf16;
+  return dtype == DType::bf16 ? std::optional(DType::fp16) : std::nullopt;
+}
 
 /// The device that a model answers for when none is named: the device that it was trained on, or this
 /// machine's CPU for a model for any CPU. Reads only a part of the file. Throws the errors of Model::load.

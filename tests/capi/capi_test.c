@@ -535,13 +535,36 @@ static void test_packed_filters(const char* index) {
   free(workspace);
   kscout_conv_buffers_init(&buffers, in, wei, out);
   CHECK_FAILS(kscout_run_packed(dispatcher, packed, &buffers, NULL), KSCOUT_INVALID_ARGUMENT,
-              "the filter is packed already");
+              "'wei' is packed already");
   CHECK_FAILS(kscout_run_packed(dispatcher, NULL, &buffers, NULL), KSCOUT_INVALID_ARGUMENT, "packed");
   buffers.wei = NULL;
   CHECK_FAILS(kscout_run_packed(other, packed, &buffers, NULL), KSCOUT_INVALID_ARGUMENT,
               "another dispatcher");
   CHECK_FAILS(kscout_pack_filter(dispatcher, &problem, &buffers, &packed), KSCOUT_INVALID_ARGUMENT,
               "'wei' is null");
+  {
+    /* B of a GEMM: c = a * b, all elements of a are 1 */
+    static float a[3 * 4], b[4 * 2], c[3 * 2];
+    kscout_gemm gemm;
+    kscout_buffers operands;
+    kscout_packed_filter* packed_b = NULL;
+    for (i = 0; i < 3 * 4; ++i) a[i] = 1;
+    for (i = 0; i < 4 * 2; ++i) b[i] = (float)i; /* columns of 4: 0 to 3, 4 to 7 */
+    CHECK(kscout_gemm_parse("gemm:3x2x4:fp32:rcr", &gemm) == KSCOUT_OK);
+    kscout_buffers_init(&operands, NULL, b, NULL);
+    CHECK(kscout_pack_b(dispatcher, &gemm, &operands, &packed_b) == KSCOUT_OK);
+    b[0] = 100;
+    kscout_buffers_init(&operands, a, NULL, c);
+    CHECK(kscout_run_packed_b(dispatcher, packed_b, &operands, &ran) == KSCOUT_OK);
+    CHECK(c[0] == 6 && c[1] == 22 && c[4] == 6 && c[5] == 22);
+    CHECK_FAILS(kscout_run_packed(dispatcher, packed_b, &buffers, NULL), KSCOUT_INVALID_ARGUMENT,
+                "takes no tensors of a convolution");
+    CHECK_FAILS(kscout_run_packed_b(dispatcher, packed, &operands, NULL), KSCOUT_INVALID_ARGUMENT,
+                "takes no operands of a GEMM");
+    CHECK_FAILS(kscout_pack_b(dispatcher, &gemm, &operands, &packed_b), KSCOUT_INVALID_ARGUMENT,
+                "'b' is null");
+    kscout_packed_filter_free(packed_b);
+  }
   problem.prepacked = 1;
   buffers.wei = wei;
   CHECK_FAILS(kscout_run_conv(dispatcher, &problem, &buffers, NULL), KSCOUT_INVALID_ARGUMENT, "pack_filter");

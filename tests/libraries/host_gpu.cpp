@@ -3,7 +3,8 @@
 // algorithms. Code above that interface can so be tested without a GPU.
 //
 // HOST_GPU_LOG names a file that gets a line for each prepared algorithm, run and allocation. HOST_GPU_FAIL=
-// prepare|run makes that fail. With HOST_GPU_SKIP, nothing is computed.
+// prepare|run|allocate makes that fail. With HOST_GPU_SKIP, nothing is computed. HOST_GPU_CUBLASLT is the
+// release of the library.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -127,7 +128,8 @@ class HostModule final : public Module {
     facts->l2_bytes = 62914560;
     facts->memory_bytes = 1e9;
     facts->driver_version = 13000;
-    facts->cublaslt_version = 130100;
+    const char* const release = std::getenv("HOST_GPU_CUBLASLT");
+    facts->cublaslt_version = release ? std::atoi(release) : 130100;
     return device < 2 ? CallStatus::done : say(CallStatus::unsupported, "there are two");
   }
   CallStatus state(State* state) noexcept override {
@@ -138,11 +140,15 @@ class HostModule final : public Module {
   bool healthy() noexcept override { return true; }
 
   CallStatus allocate(std::uint64_t bytes, void** memory) noexcept override {
+    if (has_to_fail("allocate")) return say(CallStatus::failed, "it has to");
     *memory = host_memory().allocate(bytes);
     log(fmt::format("allocate {} at {}", bytes, *memory));
     return CallStatus::done;
   }
-  void release(void* memory) noexcept override { host_memory().release(memory); }
+  void release(void* memory) noexcept override {
+    log(fmt::format("release {}", memory));
+    host_memory().release(memory);
+  }
   CallStatus copy(const MatrixCopy& copy, void*) noexcept override {
     host_memory().copy(copy, {});
     return CallStatus::done;

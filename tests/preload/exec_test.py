@@ -190,6 +190,12 @@ class ExecTest(unittest.TestCase):
         self.assertEqual(self.report_text().count("no call of cuBLAS, cuBLASLt or cuDNN was seen"), 1)
         self.assertEqual(rows_of(self.record), {})
 
+    def test_a_program_without_blas_opens_no_core(self):
+        done = self.exec("/bin/cat", "/proc/self/maps")
+        self.assertIn("/libkscout_preload.so\n", done.stdout)
+        for name in ("libkscout_preload_core", "libstdc++", "libcublas", "libcuda"):
+            self.assertNotIn(name, done.stdout)
+
     def test_arguments_may_be_any_bytes(self):
         done = subprocess.run([KSCOUT, "exec", "--record", self.record, "--", PLAIN, b"\xff\xfe"], cwd=self.folder,
                               env=self.env, capture_output=True, timeout=60, check=False)
@@ -293,6 +299,10 @@ class ExecTest(unittest.TestCase):
             return done.stderr
 
         self.assertIn("--record", options("--no-serve"))
+        self.assertIn("--refine has no effect with --no-serve", options("--no-serve", "--refine", "--record", "x"))
+        self.env["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
+        self.assertIn("CUBLAS_WORKSPACE_CONFIG=:4096:8 asks for equal results", options("--refine"))
+        del self.env["CUBLAS_WORKSPACE_CONFIG"]
         self.assertIn("--min-gain -1", options("--min-gain", "-1"))
         self.assertIn("name a file", options("--record", "-"))
         self.assertIn("regular file", options("--record", "/dev/null"))

@@ -4,6 +4,7 @@ whose GPU is the CPU (tests/libraries/host_gpu.cpp), the model that of the H200.
 
     serve_test.py FOLDER_OF_PROGRAMS FOLDER_OF_TEST_PROGRAMS MODULE MODELS [TEST...]
 """
+import json
 import os
 import re
 import shutil
@@ -15,6 +16,8 @@ import unittest
 PROGRAMS, TESTS, MODULE, MODELS = (os.path.abspath(path) for path in sys.argv[1:5])
 KSCOUT, SERVED = os.path.join(PROGRAMS, "kscout"), os.path.join(TESTS, "preload_served")
 PROBLEM = "gemm:96x120x4096:bf16:rcr"
+OWN = "odd:1024x2001x768"  # runs on a kernel of hopper
+COPIED = "odd:1024x4096x1001"  # runs on copies of A and B
 
 
 class ServeTest(unittest.TestCase):
@@ -38,6 +41,7 @@ class ServeTest(unittest.TestCase):
                               env={**self.env, **env}, text=True, capture_output=True, timeout=120, check=False)
         self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
         first, *lines = done.stdout.splitlines()
+        self.memory = [line for line in lines if line.startswith("mallocs")]
         self.workspace = first.split()[1]
         return [line.split()[-1] for line in lines]
 
@@ -95,6 +99,25 @@ class ServeTest(unittest.TestCase):
         self.assertEqual(self.text(self.log).count("prepare"), 1)
         self.assertRegex(self.text(self.report), r"\n  1000 served; ")
 
+    def test_threads_open_the_core_and_load_models_at_once(self):
+        for options in ([], ["--refine"]):
+            self.exec("many_problems", options=options)
+            report = self.text(self.report)
+            self.assertIn("\n  1000 products of 24 problems\n", report)
+            self.assertNotIn("failed", report)
+            counts = {why: int(count) for count, why in re.findall(r"\n  (\d+) (served|passed on: .*?)(?=[;\n])", report)}
+            self.assertEqual(sum(counts.values()), 1000, report)
+            self.assertEqual(counts["served"], len(self.runs()))
+            self.assertGreater(counts["served"], 500)
+            prepared = re.findall("prepare (.*)", self.text(self.log))
+            self.assertLessEqual(len(prepared), 24, "each problem is decided once")
+
+    def test_a_program_may_end_while_threads_compute(self):
+        for _ in range(5):
+            self.assertEqual(self.exec("leave"), ["left"])
+            self.assertRegex(self.text(self.report), r"\n  [1-9]\d* products of \d+ problems\n")
+            self.assertNotIn("release", self.text(self.log), "no memory is given back at the end")
+
     # ---- captures
 
     def test_a_capture_uses_what_was_decided_and_reserved_before(self):
@@ -135,11 +158,166 @@ class ServeTest(unittest.TestCase):
         self.assertEqual(self.exec("gemm", "own_workspace", "gemm", STAND_IN_FREE_MIB="99"), ["passed", "served"])
         self.assertRegex(self.text(self.report), "1 passed on: no memory is left")
 
+    def test_memory_that_cannot_be_allocated_is_no_error(self):
+        env = {"HOST_GPU_FAIL": "allocate", "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
+        self.assertEqual(self.exec("gemm", "own_workspace", "gemm", **env), ["passed", "served"])
+        self.assertRegex(self.text(self.report), "1 passed on: no memory is left")
+
+    # ---- memory is given back on need
+
+    def test_an_allocation_that_fails_gets_our_memory(self):
+        self.assertEqual(self.exec("gemm", "cudaMalloc", "gemm", STAND_IN_MALLOC_FAILS="1"), ["served", "0", "served"])
+        self.assertEqual(self.memory, ["mallocs 2 status 0 error 0"], "the program does not notice")
+        log = self.text(self.log)
+        self.assertEqual((log.count("release"), log.count("allocate")), (2, 4), "the workspace and the spare one")
+        self.assertIn("\n  workspaces were given back 1 times, because the program needed memory\n", self.text(self.report))
+
+    def test_an_allocation_that_fails_without_memory_of_ours_fails(self):
+        self.exec("cudaMalloc", "gemm", "cudaMalloc", "cudaMalloc", STAND_IN_MALLOC_FAILS="4")
+        self.assertEqual(self.memory, ["mallocs 1 status 2 error 2", "mallocs 2 status 2 error 2", "mallocs 1 status 2 error 2"])
+
+    def test_memory_of_a_capture_stays(self):
+        self.assertEqual(self.exec("gemm", "captured_stream", "gemm", "cudaMalloc_in_capture", "gemm", "stream", "cudaMalloc",
+                                   "captured_stream", "gemm", STAND_IN_MALLOC_FAILS="2"), ["served"] * 2 + ["2", "served", "0", "served"])
+        self.assertEqual(self.memory, ["mallocs 1 status 2 error 2", "mallocs 2 status 0 error 0"])
+        workspaces = [run[1] for run in self.runs()]
+        self.assertEqual(workspaces[1:], [workspaces[1]] * 3)
+        self.assertNotIn("release " + workspaces[1], self.text(self.log))
+
+    def test_little_memory_is_given_back(self):
+        answers = self.exec("gemm", "scarce", *["gemm"] * 70, "plenty", *["gemm"] * 70)
+        self.assertEqual(answers[:64] + answers[-1:], ["served"] * 63 + ["passed"] + ["served"])
+        log = self.text(self.log)
+        self.assertEqual((log.count("release"), log.count("allocate")), (2, 4))
+
+    def test_a_workspace_grows_and_the_old_one_is_released_later(self):
+        self.assertEqual(self.exec("gemm", COPIED, "gemm"), ["served"] * 3)
+        first, _, last = (run[1] for run in self.runs())
+        log = self.text(self.log)
+        self.assertEqual(log[:log.index("release " + first)].count("\nrun "), 2, "another thread may be about to use it")
+        self.assertNotEqual(first, last)
+
+    def test_a_workspace_that_cannot_grow_stays(self):
+        self.assertEqual(self.exec("gemm", COPIED, "gemm", STAND_IN_FREE_MIB="105"), ["served", "passed", "served"])
+        before, after = (run[1] for run in self.runs())
+        self.assertEqual(before, after)
+        self.assertNotIn("release", self.text(self.log))
+
+    def test_threads_compute_while_memory_is_given_back(self):
+        self.exec("allocating_threads", STAND_IN_MALLOC_FAILS="1000")
+        report = self.text(self.report)
+        counts = re.findall(r"\n  (\d+) (?:served|passed on)", report)
+        self.assertEqual(sum(map(int, counts)), 1000, report)
+        self.assertNotIn("failed", report)
+
     def test_other_contexts_and_children_are_passed_on(self):
         self.assertEqual(self.exec("gemm", STAND_IN_OTHER_CONTEXT="1"), ["passed"])
         self.assertRegex(self.text(self.report), "serving is off: .* not the primary one")
         self.assertEqual(self.exec("gemm", "fork", "gemm"), ["served", "passed", "served"])
         self.assertRegex(self.text(self.report), "serving is off: a forked process has no GPU")
+
+    # ---- --refine: library, pick, pick, library and so on; the first call of each is not timed
+
+    TURNS = ["passed", "served", "served", "passed"] * 3
+
+    def refine(self, *words, library=20, pick=10, **env):
+        return self.exec(*words, options=["--refine"], STAND_IN_LIBRARY_US=str(library), STAND_IN_PICK_US=str(pick), **env)
+
+    def decisions(self):
+        done = subprocess.run([KSCOUT, "db", "list", "--format", "json"], env=self.env, text=True, capture_output=True, check=True)
+        return json.loads(done.stdout)
+
+    def test_a_faster_pick_stays_and_the_next_process_starts_with_it(self):
+        self.assertEqual(self.refine(*["gemm"] * 14, HOST_GPU_SKIP=""), self.TURNS + ["served"] * 2)
+        report = self.text(self.report)
+        self.assertRegex(report, "\n  8 served; expected saving 0\\.0")
+        self.assertIn("1 problems timed by --refine: 0 of them keep the library's kernel, 0 are not finished", report)
+        self.assertRegex(report, "\n  6 passed on: timed for --refine")
+        stored, = self.decisions()
+        self.assertEqual((stored["problem"], round(stored["time_us"]), round(stored["next_us"]), stored["timed"], stored["limits"]),
+                         (PROBLEM, 10, 20, 2, "deterministic"))
+        self.assertIn(self.runs()[0][0], stored["config"])
+        self.assertEqual(self.exec("gemm", options=["--min-gain", "500"]), ["served"], "it was timed")
+        self.assertRegex(self.text(self.report), "expected saving 0\\.010 ms")
+        self.assertEqual(self.refine("gemm"), ["served"], "it is not timed again")
+        self.assertNotIn("--refine", self.text(self.report))
+
+    def test_a_faster_library_is_kept_and_the_next_process_starts_with_it(self):
+        self.assertEqual(self.refine(*["gemm"] * 13, library=9), self.TURNS + ["passed"])
+        report = self.text(self.report)
+        self.assertIn("1 problems timed by --refine: 1 of them keep the library's kernel, 0 are not finished", report)
+        self.assertRegex(report, "\n  1 passed on: the library's kernel was faster when both were timed")
+        stored, = self.decisions()
+        self.assertEqual((stored["config"], round(stored["time_us"]), round(stored["next_us"])),
+                         ("cublaslt_gemm_bf16_rcr_v130100__suggestion1", 9, 10))
+        self.assertEqual(self.exec("gemm"), ["passed"])
+        self.assertRegex(self.text(self.report), "\n  1 passed on: the library's kernel was faster when both were timed")
+        self.assertEqual(self.exec("gemm", KSCOUT_DISABLE="guard,db"), ["served"])
+        self.assertEqual(self.exec("gemm", KSCOUT_DB=os.path.join(self.folder, "other.sqlite")), ["served"])
+
+    def test_a_kernel_of_our_own_starts_with_its_timing(self):
+        self.assertEqual(self.refine(*[OWN] * 13), self.TURNS + ["served"])
+        self.assertRegex(self.decisions()[0]["config"], "^hopper_gemm_bf16")
+        self.assertEqual(self.refine(OWN), ["served"], "it is not timed again")
+
+    def test_a_pick_on_copies_starts_with_its_timing(self):
+        self.assertEqual(self.refine(*[COPIED] * 13, library=60, pick=50), self.TURNS + ["served"])
+        stored, = self.decisions()
+        self.assertEqual(stored["problem"], "gemm:1024x4096x1001:bf16:rcr:lda=1024:ldb=1024")
+        self.assertLess(stored["time_us"], 50)
+        self.assertEqual((stored["timed"], stored["next_us"]), (1, None))
+        self.assertEqual(self.refine(COPIED), ["served"], "it is not timed again")
+        self.assertEqual(self.exec(COPIED, options=["--min-gain", "900"]), ["served"], "whatever the model expects")
+        self.assertEqual(self.exec("gemm", options=["--min-gain", "900"]), ["passed"])
+        self.assertEqual(self.refine(*[COPIED] * 13, library=40, pick=50, KSCOUT_DB="new.sqlite"), self.TURNS + ["passed"])
+        self.assertEqual(self.exec(COPIED, KSCOUT_DB="new.sqlite"), ["passed"])
+
+    def test_events_are_read_when_the_gpu_has_passed_them(self):
+        answers = self.refine(*["gemm"] * 16, library=9, STAND_IN_PENDING="60")
+        self.assertEqual(answers[:12], self.TURNS)
+        self.assertEqual(answers[12:], sorted(answers[12:], reverse=True), "the pick serves until the GPU is done")
+        self.assertEqual((answers[12], answers[15]), ("served", "passed"))
+
+    def test_a_capture_times_nothing_but_may_learn_the_result(self):
+        self.assertEqual(self.refine("gemm", "gemm", "captured_stream", *["gemm"] * 3, "stream", *["gemm"] * 10,
+                                     "captured_stream", "gemm", library=9),
+                         self.TURNS[:2] + ["served"] * 3 + self.TURNS[2:] + ["passed"])
+        self.assertEqual(self.refine("captured_stream", "gemm", "stream", "gemm", KSCOUT_DB="new.sqlite"), ["passed"] * 2)
+
+    def test_without_events_the_pick_stays(self):
+        for at in ("create", "record", "query", "elapsed"):
+            with self.subTest(at):
+                self.assertEqual(self.refine(*["gemm"] * 14, library=9, STAND_IN_EVENTS=at), self.TURNS + ["served"] * 2)
+                self.assertIn("0 of them keep the library's kernel, 1 are not finished", self.text(self.report))
+                self.assertEqual(self.decisions(), [])
+
+    def test_threads_time_a_problem_once(self):
+        self.assertEqual(self.refine("threads"), ["mixed"])
+        report = self.text(self.report)
+        self.assertIn("1 problems timed by --refine", report)
+        served, timed = (int(re.search(words, report).group(1)) for words in (r"(\d+) served;", r"(\d+) passed on: timed"))
+        self.assertEqual((served + timed, timed), (1000, 6))
+
+    def test_failures_of_a_timed_pick_are_calls_of_the_original(self):
+        self.assertEqual(self.refine("gemm", "gemm", "gemm", HOST_GPU_FAIL="run"), ["passed"] * 3)
+        self.assertRegex(self.text(self.report), "2 passed on: our code failed")
+
+    def test_a_file_of_decisions_that_cannot_be_used_is_reported(self):
+        done = subprocess.run([KSCOUT, "exec", "--refine", "--", SERVED, "gemm"], env={**self.env, "KSCOUT_DB": self.folder},
+                              text=True, capture_output=True, timeout=120, check=False)
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn(f"{self.folder}: is a folder", done.stderr)
+        env = {**self.env, "LD_PRELOAD": os.path.join(PROGRAMS, "libkscout_preload.so"), "KSCOUT_PRELOAD_SERVE": "1",
+               "KSCOUT_PRELOAD_REFINE": "1", "KSCOUT_DB": "/dev/null/none", "STAND_IN_LIBRARY_US": "9", "STAND_IN_PICK_US": "10",
+               "HOST_GPU_SKIP": "1"}
+        done = subprocess.run([SERVED, *["gemm"] * 14], env=env, text=True, capture_output=True, timeout=120, check=False)
+        self.assertEqual([line.split()[1] for line in done.stdout.splitlines()[1:]], self.TURNS + ["passed"] * 2)
+        self.assertEqual(done.stderr.count("what --refine timed is not stored: decisions /dev/null/none"), 1, done.stderr)
+        broken = os.path.join(self.folder, "broken.sqlite")
+        with open(broken, "w", encoding="utf-8") as file:
+            file.write("no database " * 100)
+        self.assertEqual(self.exec("gemm", KSCOUT_DB=broken), ["passed"])
+        self.assertRegex(self.text(self.report), "serving is off: decisions .*broken.sqlite: ")
 
     # ---- failures
 
@@ -160,9 +338,38 @@ class ServeTest(unittest.TestCase):
         self.assertEqual(self.exec("gemm", KSCOUT_CUDA_MODULE=broken), ["passed"])
         self.assertRegex(self.text(self.report), "serving is off: .*broken.so")
 
-    def test_another_release_of_the_library_serves_nothing(self):
-        self.assertEqual(self.exec("gemm", STAND_IN_CUBLASLT="120900"), ["passed"])
-        self.assertRegex(self.text(self.report), "serving is off: .*cuBLASLt 120900, backend cuda uses 130100")
+    # ---- another release of cuBLASLt than the model's
+
+    def test_under_another_release_copies_and_kernels_of_our_own_are_served(self):
+        for ours, theirs, why in (("130100", "120900", "has loaded cuBLASLt 120900, backend cuda uses 130100"),
+                                  ("130200", "130100", "has loaded cuBLASLt 130100, backend cuda uses 130200"),
+                                  ("130200", "130200", "has loaded cuBLASLt 130200, model gemm_bf16_h200 knows 130100")):
+            with self.subTest(why):
+                self.assertEqual(self.exec("gemm", OWN, COPIED, HOST_GPU_CUBLASLT=ours, STAND_IN_CUBLASLT=theirs),
+                                 ["passed", "served", "served"])
+                report = self.text(self.report)
+                self.assertRegex(report, "\n  only copies and kernels that need no cuBLASLt are served: the program " + why)
+                self.assertRegex(report, "\n  1 passed on: the model expects too little from another choice")
+                own, copied = (run[0] for run in self.runs())
+                self.assertEqual((own, copied), ("a0_0x0x0_st0_s0", "a7_64x64x32_st3_s1"), "hopper, and the first suggestion")
+
+    def test_a_pick_of_another_release_is_not_served(self):
+        self.assertEqual(self.refine(*["gemm"] * 13)[-1], "served")
+        self.assertEqual(self.exec("gemm"), ["served"])
+        self.assertEqual(self.exec("gemm", STAND_IN_CUBLASLT="130200"), ["passed"])
+        self.assertRegex(self.text(self.report), "1 passed on: the kernel needs another release of cuBLASLt")
+        self.assertEqual(self.exec("gemm", HOST_GPU_CUBLASLT="130200", STAND_IN_CUBLASLT="130200"), ["passed"])
+
+    def test_that_the_library_was_faster_holds_for_its_release(self):
+        self.assertEqual(self.refine(*[OWN] * 13, library=9)[-1], "passed")
+        self.assertEqual(self.exec(OWN), ["passed"])
+        self.assertEqual(self.exec(OWN, HOST_GPU_CUBLASLT="130200", STAND_IN_CUBLASLT="130200"), ["served"])
+
+    def test_without_a_cublaslt_of_ours_nothing_is_served(self):
+        self.assertEqual(self.exec(OWN, HOST_GPU_CUBLASLT="0"), ["passed"])
+        self.assertRegex(self.text(self.report), "serving is off: backend cuda finds no cuBLASLt; KSCOUT_CUBLASLT names")
+
+    # ---- settings
 
     def test_wrong_settings_are_reported_once(self):
         env = {**self.env, "LD_PRELOAD": os.path.join(PROGRAMS, "libkscout_preload.so"), "KSCOUT_PRELOAD_SERVE": "1",
@@ -170,6 +377,15 @@ class ServeTest(unittest.TestCase):
         done = subprocess.run([SERVED, "gemm", "gemm"], env=env, text=True, capture_output=True, timeout=120, check=False)
         self.assertEqual(done.stdout.splitlines()[1:], ["gemm passed"] * 2)
         self.assertEqual(done.stderr.count("KSCOUT_PRELOAD_MIN_GAIN=much is no number"), 1)
+        done = subprocess.run([SERVED, "gemm"], env={**env, "KSCOUT_PRELOAD_MIN_GAIN": "2", "KSCOUT_PRELOAD_REFINE": "yes"},
+                              text=True, capture_output=True, timeout=120, check=False)
+        self.assertEqual(done.stdout.splitlines()[1:], ["gemm passed"])
+        self.assertIn("KSCOUT_PRELOAD_REFINE=yes is neither 0 nor 1; nothing is served", done.stderr)
+        done = subprocess.run([SERVED, "gemm", "gemm"], env={**env, "KSCOUT_PRELOAD_MIN_GAIN": "2", "KSCOUT_PRELOAD_REFINE": "1",
+                                                             "CUBLAS_WORKSPACE_CONFIG": ":4096:8"},
+                              text=True, capture_output=True, timeout=120, check=False)
+        self.assertEqual(done.stdout.splitlines()[1:], ["gemm served"] * 2, "nothing is timed")
+        self.assertEqual(done.stderr.count("CUBLAS_WORKSPACE_CONFIG asks for equal results"), 1)
         env.pop("KSCOUT_PRELOAD_MIN_GAIN")
         done = subprocess.run([SERVED, "gemm"], env=env, text=True, capture_output=True, timeout=120, check=False)
         self.assertEqual((done.stdout.splitlines()[1:], done.stderr), (["gemm served"], ""))

@@ -3,6 +3,7 @@
  * "wrong". */
 #define _GNU_SOURCE
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,7 @@
 
 #include "stand_in_blas.h"
 
-enum { N = 0, T = 1, R32F = 0, R16BF = 14, F32 = 68 };
+enum { N = 0, T = 1, R32F = 0, R16F = 2, R16BF = 14, F32 = 68 };
 enum { kThreads = 8, kCallsOfAThread = 125 };
 enum { M = 120, COLUMNS = 96, K = 4096, kWorkspace = 1 << 20 };
 
@@ -65,6 +66,24 @@ static int batched(long long gap) {
                                     1 + (gap != 0), F32, -1);
 }
 
+/* odd:MxNxK, row-major; is not computed. */
+static int odd(const char* sizes) {
+  long m, n, k;
+  if (sscanf(sizes, "%ldx%ldx%ld", &m, &n, &k) != 3) exit(9);
+  void* const first = aligned_alloc(256, (size_t)(n * k * 2 + 255) / 256 * 256);
+  void* const second = aligned_alloc(256, (size_t)(m * k * 2 + 255) / 256 * 256);
+  void* const result = aligned_alloc(256, (size_t)(m * n * 2 + 255) / 256 * 256);
+  memset(first, 0, (size_t)(n * k * 2));
+  memset(second, 0, (size_t)(m * k * 2));
+  memset(result, 0, (size_t)(m * n * 2));
+  const int status = cublasGemmEx(&handle, T, N, (int)n, (int)m, (int)k, &one, first, R16BF, (int)k, second,
+                                  R16BF, (int)k, &zero, result, R16BF, (int)n, F32, -1);
+  free(first);
+  free(second);
+  free(result);
+  return status;
+}
+
 static struct stand_in_operation operation = {.compute = F32, .transa = T, .epilogue = 1};
 
 static int matmul(const float* beta, const void* from, size_t workspace_bytes) {
@@ -79,13 +98,42 @@ static void* many(void* of) {
   for (int i = 0; i < kCallsOfAThread; ++i) gemm();
   return NULL;
 }
-static int threads(void) {
-  pthread_t started[kThreads];
-  for (int i = 0; i < kThreads; ++i) pthread_create(&started[i], NULL, many, NULL);
-  for (int i = 0; i < kThreads; ++i) pthread_join(started[i], NULL);
+static int threads(void* (*run)(void*)) {
+  pthread_t running[kThreads];
+  for (int i = 0; i < kThreads; ++i) pthread_create(&running[i], NULL, run, NULL);
+  for (int i = 0; i < kThreads; ++i) pthread_join(running[i], NULL);
   return 0;
 }
 
+/* Problems of two types and many depths, of which the models know all. */
+static int one_of_many(int which) {
+  const int type = which % 2 ? R16F : R16BF, depth = K - 64 * (which % 24);
+  return cublasGemmEx(&handle, T, N, M, COLUMNS, depth, &one, a, type, K, b, type, K, &zero, c, type, M, F32,
+                      -1);
+}
+static atomic_int started;
+static void* many_problems(void* of) {
+  const int first = atomic_fetch_add(&started, 1);
+  (void)of;
+  for (int i = 0; i < kCallsOfAThread; ++i) one_of_many(first + i);
+  return NULL;
+}
+static void* problems_without_end(void* of) {
+  for (int i = 0;; ++i) {
+    one_of_many(i);
+    if (i == 0) atomic_fetch_add(&started, 1);
+  }
+  return of;
+}
+/* Returns while threads compute. */
+static int leave(void) {
+  pthread_t thread;
+  for (int i = 0; i < kThreads; ++i) pthread_create(&thread, NULL, problems_without_end, NULL);
+  while (atomic_load(&started) < kThreads) usleep(100);
+  return 0;
+}
+
+static int allocating_threads(void);
 static int call(const char* word) {
   if (strcmp(word, "gemm") == 0) return gemm();
   if (strcmp(word, "twice") == 0) return gemm_at(&two, &zero, a, F32);
@@ -96,7 +144,11 @@ static int call(const char* word) {
   if (strcmp(word, "matmul") == 0) return matmul(&zero, c, kWorkspace);
   if (strcmp(word, "matmul_small_workspace") == 0) return matmul(&zero, c, 64);
   if (strcmp(word, "matmul_addend") == 0) return matmul(&one, b, kWorkspace);
-  if (strcmp(word, "threads") == 0) return threads();
+  if (strcmp(word, "threads") == 0) return threads(many);
+  if (strcmp(word, "many_problems") == 0) return threads(many_problems);
+  if (strcmp(word, "leave") == 0) return leave();
+  if (strcmp(word, "allocating_threads") == 0) return allocating_threads();
+  if (strncmp(word, "odd:", 4) == 0) return odd(word + 4);
   if (strcmp(word, "small") == 0)
     return cublasGemmEx(&handle, T, N, 8, 8, 64, &one, a, R16BF, 64, b, R16BF, 64, &zero, c, R16BF, 8, F32,
                         -1);
@@ -138,8 +190,38 @@ static int call(const char* word) {
   exit(9);
 }
 
-/* Words that only change the handle. */
+/* How often the runtime was asked, and what it and its last error are. */
+static void allocate(void) {
+  void* memory = NULL;
+  const int before = stand_in_mallocs(), status = cudaMalloc(&memory, 64);
+  printf("mallocs %d status %d error %d\n", stand_in_mallocs() - before, status, cudaGetLastError());
+  free(memory);
+}
+static void* allocations(void* of) {
+  void* memory = NULL;
+  for (int i = 0; i < kCallsOfAThread; ++i) cudaMalloc(&memory, 64);
+  return of;
+}
+static int allocating_threads(void) {
+  pthread_t running;
+  pthread_create(&running, NULL, allocations, NULL);
+  const int status = threads(many_problems);
+  pthread_join(running, NULL);
+  return status;
+}
+
+/* Words that only change the handle or the memory. */
 static int change(const char* word) {
+  if (strcmp(word, "cudaMalloc") == 0) return allocate(), 1;
+  if (strcmp(word, "cudaMalloc_in_capture") == 0) {
+    int mode = 2;
+    cuThreadExchangeStreamCaptureMode(&mode);
+    allocate();
+    cuThreadExchangeStreamCaptureMode(&mode);
+    return 1;
+  }
+  if (strcmp(word, "scarce") == 0) return setenv("STAND_IN_FREE_MIB", "20", 1), 1;
+  if (strcmp(word, "plenty") == 0) return setenv("STAND_IN_FREE_MIB", "900", 1), 1;
   if (strcmp(word, "own_workspace") == 0) return cublasSetWorkspace_v2(&handle, workspace, kWorkspace), 1;
   if (strcmp(word, "tiny_workspace") == 0) return cublasSetWorkspace_v2(&handle, workspace, 64), 1;
   if (strcmp(word, "stream") == 0) return cublasSetStream_v2(&handle, (void*)0x40), 1;
@@ -154,7 +236,9 @@ static const char* computed_by(const char* word) {
   const int status = call(word);
   const long passed = stand_in_calls() + stand_in_inner_calls() - before;
   if (status != 0) return "failed";
-  if (strcmp(word, "threads") == 0)
+  if (strcmp(word, "leave") == 0) return "left";
+  if (strcmp(word, "threads") == 0 || strcmp(word, "many_problems") == 0 ||
+      strcmp(word, "allocating_threads") == 0)
     return passed == 0 ? "served" : passed == kThreads * kCallsOfAThread ? "passed" : "mixed";
   if (passed == 1) return c[0] == 0x7fc0 || strcmp(word, "fp32") == 0 ? "passed" : "wrong";
   if (getenv("HOST_GPU_SKIP")) return "served";

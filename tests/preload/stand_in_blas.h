@@ -58,4 +58,9 @@ int cublasLtMatmul(void* handle, void* operation, const void* alpha, const void*
                    void* stream);
 int cublasLtMatmulAlgoGetHeuristic(void* handle, void* operation, void* a, void* b, void* c, void* d,
                                    void* preference, int requested, void* results, int* found);
+/* Of the runtime and the driver. */
+int cudaMalloc(void** memory, size_t bytes);
+int cudaGetLastError(void);
+int stand_in_mallocs(void);
+int cuThreadExchangeStreamCaptureMode(int* mode);
 int cudnnBackendExecute(void* handle, void* plan, void* pack);

@@ -1,9 +1,14 @@
 /* A driver of a GPU that is none. The variable named in each comment changes an answer. */
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "stand_in_blas.h"
+
+#pragma weak stand_in_calls
+#pragma weak stand_in_inner_calls
 
 static int context;
 static _Thread_local int other; /* STAND_IN_OTHER_CONTEXT: the current one is not the primary one */
@@ -46,6 +51,36 @@ int cuMemGetInfo_v2(size_t* free, size_t* total) {
   *total = (size_t)1000 << 20;
   return 0;
 }
+/* Events know how many calls the libraries had got. STAND_IN_EVENTS=create|record|query|elapsed: that fails.
+ * STAND_IN_PENDING: so many queries find an event that the GPU has not reached. A time is STAND_IN_LIBRARY_US
+ * where a call of the libraries lies between the events, else STAND_IN_PICK_US. */
+static int fails(const char* at) {
+  const char* const named = getenv("STAND_IN_EVENTS");
+  return named && strcmp(named, at) == 0 ? 999 : 0;
+}
+static long calls(void) { return stand_in_calls ? stand_in_calls() + stand_in_inner_calls() : 0; }
+
+int cuEventCreate(void** event, unsigned flags) {
+  (void)flags;
+  if (!(*event = calloc(1, sizeof(long)))) return 2;
+  return fails("create");
+}
+int cuEventRecord(void* event, void* stream) {
+  if (stream == STAND_IN_CAPTURED) abort(); /* it would become a node of the graph */
+  *(long*)event = calls();
+  return fails("record");
+}
+int cuEventQuery(void* event) {
+  static atomic_long queries;
+  (void)event;
+  return atomic_fetch_add(&queries, 1) < number("STAND_IN_PENDING", 0) ? 600 : fails("query");
+}
+int cuEventElapsedTime(float* ms, void* begin, void* end) {
+  const char* const of = *(long*)end != *(long*)begin ? "STAND_IN_LIBRARY_US" : "STAND_IN_PICK_US";
+  *ms = 1e-3f * (float)number(of, 0);
+  return fails("elapsed");
+}
+
 int cuThreadExchangeStreamCaptureMode(int* mode) {
   static _Thread_local int own;
   const int before = own;

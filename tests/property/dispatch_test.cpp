@@ -12,6 +12,7 @@
 #include "libraries/toy_index.h"
 #include "op/gemm/gemm_views.h"
 #include "op/operands.h"
+#include "support/expect_error.h"
 #include "support/random_gemm.h"
 #include "support/share.h"
 #include "support/temporary_folder.h"
@@ -68,6 +69,70 @@ TEST(Padding, MatchesFloat64UnderEveryLayout) {
   EXPECT_GT(direct, share_of(10));
   EXPECT_GT(padded, share_of(500));
   EXPECT_GT(taken_apart, share_of(50));
+}
+
+/// The same with B packed before, and the caller's B gone.
+void pack_and_compare(Dispatcher& dispatcher, const GemmProblem& p, Rng& rng, std::size_t& copied) {
+  const Operands x(p, rng, pick(rng, 0, 1) ? Guarded::Edge::behind : Guarded::Edge::before);
+  GemmBuffers buffers{.a = x.a.data(),
+                      .b = x.b.data(),
+                      .c = x.c.data(),
+                      .alpha = one_of(rng, {1.0, -0.5, 2.0, 0.0}),
+                      .beta = p.accumulate ? one_of(rng, {1.0, -1.5, 0.0}) : 0.0};
+  PackedFilter packed = [&] {
+    const std::vector<float> gone(x.b.data(), x.b.data() + operand_elements(p).b);
+    return dispatcher.pack_b(p, {.b = gone.data()});
+  }();
+  const ExecutionForm& form = packed.solution().form;
+  ASSERT_EQ(packed.problem(), Problem(p));
+  ASSERT_EQ(form.packs_b, form.copies_b && form.calls == 1);
+  const ExecutionForm with_b = dispatcher.get_solution(p).form;
+  ASSERT_TRUE(!form.packs_b || p.k == 0 || form.copy_bytes < with_b.copy_bytes) << "B is not copied in a run";
+  copied += form.packs_b;
+  const Guarded workspace((packed.workspace_bytes() + 63) / 64 * 16);
+  buffers.b = nullptr;
+  dispatcher.run(packed, buffers,
+                 {.workspace = workspace.data(), .workspace_bytes = packed.workspace_bytes()});
+  buffers.b = x.b.data();
+  expect_product(p, buffers, x);
+}
+
+TEST(Padding, BIsCopiedOnceWhereItIsPacked) {
+  const test::TemporaryFolder folder;
+  const auto file = folder / "padding.kscout-library.json";
+  write_file_atomically(file, toy::index(toy::library_file("toy_good")).dump());
+  Registry registry;
+  registry.add_library(file);
+  Dispatcher dispatcher(registry);
+  std::size_t copied = 0, problems = 0;
+  for (std::uint64_t seed = 0; seed < share_of(300); ++seed) {
+    Rng rng(seed);
+    GemmProblem p = random_problem(rng);
+    if (pick(rng, 0, 4) == 0) p.batch = pick(rng, 4, 7);
+    if (p.m == 0 || p.n == 0) continue;
+    SCOPED_TRACE("seed " + std::to_string(seed) + ", " + print(p));
+    pack_and_compare(dispatcher, p, rng, copied);
+    if (testing::Test::HasFatalFailure()) return;
+    ++problems;
+  }
+  EXPECT_GT(copied, problems / 3);
+  EXPECT_LT(copied, problems);
+
+  const GemmProblem p = make_gemm(8, 16, 12, DType::fp32, Layout::rcr);
+  std::vector<float> a(8 * 12), b(16 * 12), c(8 * 16);
+  const PackedFilter packed = dispatcher.pack_b(p, {.b = b.data()});
+  const auto refused = [](std::string_view part, const std::function<void()>& call) {
+    expect_error(Errc::invalid_argument, part, call);
+  };
+  refused("'b' is null", [&] { dispatcher.pack_b(p, {}); });
+  refused("C is empty", [&] { dispatcher.pack_b(make_gemm(0, 16, 12), {.b = b.data()}); });
+  refused("'b' is packed already",
+          [&] { dispatcher.run(packed, GemmBuffers{.a = a.data(), .b = b.data(), .c = c.data()}); });
+  refused("'a' is null", [&] { dispatcher.run(packed, GemmBuffers{.c = c.data()}); });
+  refused("takes no tensors of a convolution",
+          [&] { dispatcher.run(packed, ConvTensors{.in = a.data(), .out = c.data()}); });
+  Dispatcher other(registry);
+  refused("another dispatcher packed", [&] { other.run(packed, GemmBuffers{.a = a.data(), .c = c.data()}); });
 }
 
 /// Plain loops that add a bias, over all of the problem: no kernel of the tests' libraries has an epilogue.

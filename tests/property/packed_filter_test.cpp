@@ -63,7 +63,7 @@ ConvProblem random_filtered(Rng& rng) {
 void check_packed(Dispatcher& dispatcher, const ConvProblem& p, std::uint64_t seed) {
   FilterCase one(p, seed + 1);
   const PackedFilter packed = one.pack(dispatcher);
-  ASSERT_TRUE(packed.problem().prepacked);
+  ASSERT_TRUE(packed.problem().conv().prepacked);
   ASSERT_GT(packed.bytes(), 0u);
   for (int run = 0; run < 2; ++run) {
     GuardedBuffer workspace;
@@ -184,7 +184,7 @@ TEST(PackedFilter, MistakesAreNamed) {
   refused("make one with pack_filter",
           [&] { dispatcher.run_explicit(prepacked, config, one.tensors(true)); });
   const PackedFilter packed = one.pack(dispatcher);
-  refused("the filter is packed already", [&] { dispatcher.run(packed, one.tensors(true)); });
+  refused("'wei' is packed already", [&] { dispatcher.run(packed, one.tensors(true)); });
   ConvTensors tensors = one.tensors(false);
   tensors.in = nullptr;
   refused("'in' is null", [&] { dispatcher.run(packed, tensors); });
@@ -193,7 +193,7 @@ TEST(PackedFilter, MistakesAreNamed) {
   refused("share memory", [&] { dispatcher.run(packed, tensors); });
   tensors = one.tensors(false);
   tensors.space = {MemoryKind::cuda, 0};
-  refused("the packed filter is in host", [&] { dispatcher.run(packed, tensors); });
+  refused("the packed 'wei' is in host", [&] { dispatcher.run(packed, tensors); });
   refused("a workspace of 0 bytes", [&] {
     alignas(64) std::byte small[64];
     dispatcher.run(packed, one.tensors(false), {.workspace = small, .workspace_bytes = 0});

@@ -130,7 +130,9 @@ std::optional<Chosen> library_choice(const Model& model, Target target, ProblemR
 
 /// The same line by the library.
 std::string library_line(const Model& model, Target target, ProblemRef p) {
-  const Family* const family = model.family(signature_of(p));
+  const Family* family = model.family(signature_of(p));
+  const bool twin = family && model.position(*family) >= model.data().families.size();
+  if (twin) family = nullptr;  // headers have the trained families
   std::vector<double> scores(family ? family->configs.size() : 0);
   if (family) model.score(p, target, scores);
   std::string line = fmt::format("-1 {0:x} {0:x} {0:x} -", bits(std::numeric_limits<double>::quiet_NaN()));

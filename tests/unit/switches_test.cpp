@@ -220,6 +220,40 @@ TEST_F(FindModelTest, OnAnotherGpuTheFirstSuggestionAnswersUnlessTheModelIsClear
                      [&] { store_on_another_gpu(folder_ / "model", result); });
 }
 
+TEST_F(FindModelTest, OnNvidiaGpusAModelOfOneHalfAnswersForTheOther) {
+  const fs::path folder = folder_ / "halves" / "gemm_bf16_h200";
+  install(folder, Model::load(paths::in_repository("models/gemm_bf16_h200")));
+  setenv("KSCOUT_MODEL_PATH", (folder_ / "halves").c_str(), 1);
+  const Device h200 = device_preset("h200");
+  EXPECT_EQ(find_model(Op::gemm, DType::fp16, h200), folder);
+  EXPECT_EQ(find_model(Op::gemm, DType::fp16, device_preset("h100"), DevicePolicy::same_arch), folder)
+      << "it is recorded as better there";
+  EXPECT_EQ(find_model(Op::gemm, DType::fp32, h200), std::nullopt);
+  EXPECT_EQ(find_model(Op::gemm, DType::fp16, device_preset("gfx942")), std::nullopt);
+
+  const Selector selector = Selector::find(Op::gemm, DType::fp16, {.device = h200});
+  for (const Layout layout : {Layout::rcr, Layout::rrr, Layout::crr, Layout::ccr}) {
+    const GemmProblem p = make_gemm(512, 4096, 1024, DType::fp16, layout);
+    const Choice fp16 = selector.select(p);
+    const Choice bf16 = selector.select(make_gemm(512, 4096, 1024, DType::bf16, layout));
+    EXPECT_EQ(fp16.source, ChoiceSource::model);
+    EXPECT_NE(Selector::name(p, fp16).find("_gemm_fp16_"), std::string::npos);
+    if (layout == Layout::rcr) continue;  // trained in both types
+    EXPECT_EQ(fp16.config, bf16.config);
+    EXPECT_EQ(fp16.time_us, bf16.time_us);
+    EXPECT_EQ(fp16.confidence, bf16.confidence);
+  }
+  // Where rows are no multiples of 16 bytes, the library has other kernels in fp16: its suggestion answers.
+  GemmProblem odd = make_gemm(512, 4095, 1023, DType::fp16, Layout::rrr);
+  EXPECT_EQ(selector.select(odd).config["suggestion"], 1);
+  odd.dtype_a = odd.dtype_b = odd.dtype_c = DType::bf16;
+  EXPECT_EQ(selector.select(odd).config["suggestion"], 0);
+  // A model of its own goes first.
+  const fs::path own = folder_ / "halves" / "gemm_fp16_h200";
+  install(own, Model::load(folder));
+  EXPECT_EQ(find_model(Op::gemm, DType::fp16, h200), own);
+}
+
 TEST_F(FindModelTest, NamedModelOfAnotherDeviceIsRefusedOrWarnsByPolicy) {
   const Device other = changed("other", [](Device& d) { d.cores = 2; });
   const fs::path folder = folder_ / "foreign";

@@ -106,8 +106,9 @@ TEST(TunableOp, NamesAreThoseOfPyTorch) {
       {"gemm:4x5x6:bf16:rcr:batch=2:epilogue=bias", "of a batch with a bias"},
       {"gemm:4x5x6:fp8:rcr:batch=2", "of a batch with 8-bit floats"},
       {"gemm:0x5x6:bf16", "without elements"}};
-  for (const auto& one : nameless)
-    test::expect_error(Errc::unsupported, one.second, [&] { tunableop_key(parse_problem(one.first)); });
+  for (const auto& [problem, why] : nameless)
+    test::expect_error(Errc::unsupported, why,
+                       [&problem = problem] { tunableop_key(parse_problem(problem)); });
 }
 
 TEST(TunableOp, ReadsBackWhatItNames) {
@@ -171,9 +172,9 @@ TEST(TunableOp, WrongLinesAreErrors) {
       {"GemmTunableOp_Half_TN,tn_4_2_3_ld_3_3_4_5", "has an unknown part '5'"},
       {"GemmTunableOp_Half_TN,tn_4_2_3_ld_4611686018427387904_3_4", "f:2: operand B: "},
       {"GemmStridedBatchedTunableOp_Half_TN,tn_4_2_3_ld_3_3_4", "has no batch"}};
-  for (const auto& one : wrong)
-    test::expect_error(Errc::corrupt_data, one.second,
-                       [&] { read_tunableop("Validator,A,1\n" + one.first + "\n", "f"); });
+  for (const auto& [line, message] : wrong)
+    test::expect_error(Errc::corrupt_data, message,
+                       [&line = line] { read_tunableop("Validator,A,1\n" + line + "\n", "f"); });
   test::expect_error(Errc::corrupt_data, "f: no GEMM in 1 lines; left out: 1 with a wildcard (line 1)",
                      [] { read_tunableop("GemmTunableOp_Half_TN,tn_*_2_3", "f"); });
 }

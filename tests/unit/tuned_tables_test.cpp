@@ -109,8 +109,8 @@ TEST(TunedTables, WrongRowsOfHipblasltAreErrors) {
       {"transA,m\nN,4", "f:2: column 'transB' is missing or empty"},
       {header + "\nN,N,1,4,5,6,f16_r,f16_r,f16_r,f32_r,7\nN,N,1,4,5,6,f16_r,f16_r,f16_r,f32_r,7",
        "f:3: values without a line of names"}};
-  for (const auto& one : wrong)
-    test::expect_error(Errc::corrupt_data, one.second, [&] { read_tuned_gemms(one.first, "f"); });
+  for (const auto& [text, message] : wrong)
+    test::expect_error(Errc::corrupt_data, message, [&text = text] { read_tuned_gemms(text, "f"); });
 }
 
 TEST(TunedTables, FindDatabasesReadBackByteForByte) {
@@ -146,9 +146,9 @@ TEST(TunedTables, WrongLinesOfFindDatabasesAreErrors) {
                                                     {"B=x:1,0,a;", "'' has no solver before ':'"},
                                                     {"B=x:1,0,a;x:2,0,a", "'x' is given twice"},
                                                     {"A=x:1,0,a", "problem A is given twice"}};
-  for (const auto& one : wrong)
-    test::expect_error(Errc::corrupt_data, one.second,
-                       [&] { read_find_db("A=x:1,0,a\n" + one.first + "\nC=x:1,0,a\n", "f"); });
+  for (const auto& [line, message] : wrong)
+    test::expect_error(Errc::corrupt_data, message,
+                       [&line = line] { read_find_db("A=x:1,0,a\n" + line + "\nC=x:1,0,a\n", "f"); });
 }
 
 }  // namespace
