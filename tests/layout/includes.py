@@ -20,7 +20,7 @@ ORDER = [
     ["lightgbm"],
     ["select"],
     ["dispatch", "search", "export", "evaluate"],
-    ["sweep", "capi", "preload"],
+    ["run", "sweep", "capi", "preload"],
     ["train", "import", "report"],
     ["tune"],
 ]
