@@ -28,6 +28,7 @@
 #include "dispatch/solver.h"
 #include "gpu_match.h"
 #include "measure/samples.h"
+#include "measure/verified_launch.h"
 #include "op/gemm/gemm_reference.h"
 #include "op/gemm/gemm_sets.h"
 #include "op/operands.h"
@@ -50,7 +51,6 @@ constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 struct Player {
   std::string name;
   std::unique_ptr<Launch> launch;
-  std::unique_ptr<GuardedBuffer> workspace = nullptr;
   double us = kNone;
 };
 
@@ -62,41 +62,41 @@ class Table {
     reference_.emplace(problem, operands_);
   }
 
-  /// Verifies each player and times those that are right; the others keep NaN. Prints what is wrong.
-  void time(std::vector<Player>& players) {
-    constexpr int kRounds = 9;
-    std::vector<std::vector<double>> samples(players.size());
-    for (Player& one : players) {
-      one.workspace = std::make_unique<GuardedBuffer>(3, operands_.device());
-      one.workspace->resize(one.launch->workspace_bytes());
-    }
+  /// Verifies each player and times those that are right, and the copies of player `padded`. The others keep
+  /// NaN. Prints what is wrong. Returns the microseconds of the copies.
+  double time(std::vector<Player>& players, std::optional<std::size_t> padded = {}) {
+    constexpr int kRounds = 9, kCopies = 5;
+    std::vector<std::unique_ptr<VerifiedLaunch>> launches;
+    for (Player& one : players)
+      launches.push_back(std::make_unique<VerifiedLaunch>(std::move(one.launch), operands_));
     for (std::size_t i = 0; i < players.size(); ++i) {
-      if (!is_right(players[i])) players[i].launch.reset();
+      if (!is_right(players[i].name, *launches[i])) launches[i].reset();
     }
+    const auto sample_us = [&](VerifiedLaunch& whole, Launch& part) {
+      whole.evict_from_caches();
+      return whole.time_us(part, 1);
+    };
+    std::vector<std::vector<double>> samples(players.size());
     for (int round = 0; round < kRounds; ++round) {
       for (std::size_t i = 0; i < players.size(); ++i) {
-        Player& one = players[i];
-        if (!one.launch) continue;
-        operands_.evict_from_caches({one.workspace->data(), one.launch->workspace_bytes()});
-        samples[i].push_back(
-            operands_.device().time_us(*one.launch, operands_.buffers(), one.workspace->data(), 1));
+        if (launches[i]) samples[i].push_back(sample_us(*launches[i], launches[i]->launch()));
       }
     }
     for (std::size_t i = 0; i < players.size(); ++i) {
       if (!samples[i].empty()) players[i].us = summarise(samples[i]).median;
     }
+    if (!padded || !launches[*padded]) return 0;
+    CopiesLaunch copies(dynamic_cast<PaddedLaunch&>(launches[*padded]->launch()));
+    std::vector<double> of_copies;
+    for (int i = 0; i < kCopies; ++i) of_copies.push_back(sample_us(*launches[*padded], copies));
+    return summarise(of_copies).median;
   }
 
  private:
-  bool is_right(Player& one) {
-    operands_.reset_c();
-    one.launch->run(operands_.buffers(), one.workspace->data());
-    const Verification found = reference_->check(operands_.c());
-    std::string damage = operands_.damage();
-    if (damage.empty()) damage = one.workspace->damage();
-    if (found.error <= 1 && damage.empty()) return true;
-    fmt::print("WRONG {}: {} {}\n", one.name, found.where, damage);
-    operands_.repair();
+  bool is_right(const std::string& name, VerifiedLaunch& one) {
+    const Verification found = one.verify(*reference_);
+    if (found.error <= 1) return true;
+    fmt::print("WRONG {}: {}\n", name, found.where);
     return false;
   }
 
@@ -155,7 +155,7 @@ class Match {
     if (auto launch = prepared(problem, first_suggestion())) first = add("suggestion 1", std::move(launch));
     Solution ours = with_copies_.solve(problem), direct = without_.solve(problem);
     auto ours_launch = with_copies_.make_ready(problem, ours);
-    auto* const padded = dynamic_cast<PaddedLaunch*>(ours_launch.get());
+    const bool padded = dynamic_cast<PaddedLaunch*>(ours_launch.get()) != nullptr;
     const std::size_t ours_at = add("the dispatcher", std::move(ours_launch));
     std::size_t direct_at = ours_at;
     if (padded) direct_at = add("the dispatcher, no copies", without_.make_ready(problem, direct));
@@ -170,12 +170,7 @@ class Match {
         row.forms.emplace_back(print(form.problem), kNone);
       }
     }
-    {
-      Table table(problem);
-      table.time(players);
-      if (padded && players[ours_at - 1].launch)
-        row.copies = copies_us(problem, *padded, players[ours_at - 1]);
-    }
+    row.copies = Table(problem).time(players, padded ? std::optional(ours_at - 1) : std::nullopt);
     row.first = time_of(first), row.ours = time_of(ours_at), row.direct = time_of(direct_at);
     for (std::size_t i = 0; i < form_places.size(); ++i) row.forms[i].second = time_of(form_places[i]);
     row.config = Selector::name(ours.form.problem, ours.choice);
@@ -194,29 +189,6 @@ class Match {
     Registry registry;
     registry.add(cuda_backend());
     return registry;
-  }
-
-  /// Runs the copies alone.
-  static double copies_us(const GemmProblem& problem, PaddedLaunch& padded, const Player& player) {
-    class Copies final : public Launch {
-     public:
-      explicit Copies(PaddedLaunch& of) : of_(of) {}
-      std::size_t workspace_bytes() const noexcept override { return of_.workspace_bytes(); }
-      void run(const Buffers& buffers, void* workspace, Stream stream) override {
-        of_.run_copies(buffers, workspace, stream);
-      }
-
-     private:
-      PaddedLaunch& of_;
-    } copies(padded);
-    GemmOperands operands(cuda::gpu_instruments());
-    operands.make(problem, 1);
-    std::vector<double> samples;
-    for (int i = 0; i < 5; ++i) {
-      operands.evict_from_caches({player.workspace->data(), copies.workspace_bytes()});
-      samples.push_back(operands.device().time_us(copies, operands.buffers(), player.workspace->data(), 1));
-    }
-    return summarise(samples).median;
   }
 
   /// The faster of the first suggestion and the dispatcher's config for the padded problem.

@@ -1,92 +1,21 @@
 #pragma once
 /// \file
-/// Holds and prints the results of `kscout run`. A child process writes them to shared memory.
-#include <algorithm>
+/// Prints the results of `kscout run`.
 #include <array>
 #include <cmath>
-#include <cstring>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
-#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
-#include <kscout/backend.h>
-#include <kscout/selector.h>
-
-#include "dispatch/padding.h"
-#include "measure/load_watch.h"
-#include "measure/samples.h"
+#include "run/runner.h"
 #include "table.h"
 
 namespace kscout::cli {
-
-/// The result of one --config. A plain struct without pointers to the heap, because the process that runs
-/// kernels leaves it in shared memory for the process that prints. The config is stored by name for the same
-/// reason.
-struct RanConfig {
-  char source[16];          ///< what chose it
-  char name[1024];          ///< of the config
-  ChoiceSource decided_by;  ///< of the selector's choice
-  double predicted_us;      ///< NaN: no prediction
-  int host_threads;         ///< threads of one run; 0: of a GPU
-  char device[128];         ///< device it ran on
-  Backend* backend;         ///< of the registry, which is created before the process; null: no choice
-  bool as_asked;            ///< the kernel computes the problem in the form that was asked for
-  bool padded;              ///< operands are copied
-  char as_run[16384];       ///< the problem of another form
-  double error;             ///< 1 = the largest error that float rounding may cause
-  char where[256];          ///< first wrong element
-  SampleSummary time;       ///< in microseconds
-  double copies_us;         ///< median; NaN without copies
-  double setup_us;          ///< time of packing the filter once, not part of `time`; NaN: nothing is packed
-  char crash[128];          ///< how the process that ran its kernel ended; empty without a crash
-  bool timed_out;           ///< the process was ended because the kernel did not return
-
-  bool crashed() const { return crash[0] != 0; }
-  bool wrong() const { return !crashed() && !(error <= 1); }
-  /// In microseconds; NaN after a crash.
-  double run_us() const { return crashed() ? Choice::unknown : time.median; }
-};
-static_assert(std::is_trivially_copyable_v<RanConfig>);
-
-/// Truncates a long text.
-template <std::size_t N>
-void store_text(std::string_view text, char (&to)[N]) {
-  const std::size_t length = std::min(text.size(), N - 1);
-  std::memcpy(to, text.data(), length);
-  to[length] = 0;
-}
-
-/// Stores the choice for `problem` and the form in which it runs.
-inline void keep_choice(const Problem& problem, const ExecutionForm& form, const Choice& choice,
-                        Backend& backend, RanConfig& ran) {
-  const Device& device = backend.device();
-  ran.as_asked = form.problem == problem;
-  ran.padded = form.padded();
-  if (!ran.as_asked) store_text(print(form.problem), ran.as_run);
-  store_text(Selector::name(form.problem, choice), ran.name);
-  store_text(device.name, ran.device);
-  ran.decided_by = choice.decided_by;
-  ran.predicted_us = choice.time_us;
-  ran.host_threads = device.kind == DeviceKind::gpu ? 0 : std::max(host_threads(choice.config), 1);
-  ran.backend = &backend;
-}
-
-/// What the process that runs kernels reports about all configs together.
-struct RunReport {
-  std::int32_t running = -1;  ///< position of the config whose code runs; -1: none
-  bool warned = false;        ///< a warning about the model was printed already
-  bool lost_log = false;      ///< lines of KSCOUT_LOG could not be written
-  bool failed = false;        ///< the process ended with this error
-  Errc code = Errc::device_failure;
-  char message[2048] = "";
-  char warnings[2048] = "";
-  Load load = {};  ///< of the machine, while kernels were verified and timed
-};
-static_assert(std::is_trivially_copyable_v<RunReport>);
 
 /// Prints the rows of one problem, or of a list of problems. Times of crashed configs are unknown.
 class RunTable {

@@ -45,12 +45,12 @@ inline std::vector<std::int64_t> read_sizes(std::string_view text, std::string_v
   return sizes;
 }
 
-/// ":name=value" for each field that differs from `plain`.
+/// ":name=value" for each field that differs from `plain`; not for derived fields.
 template <Record T>
 std::string assignments(const T& record, const T& plain) {
   std::string text;
   for_each_field<T>([&](const auto& field) {
-    if (!same_value(record.*field.member, plain.*field.member))
+    if (field.role != FieldRole::derived && !same_value(record.*field.member, plain.*field.member))
       text += fmt::format(":{}={}", field.name, field_text(record.*field.member));
   });
   return text;

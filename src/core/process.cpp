@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <spawn.h>
+#include <sys/mman.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -73,6 +74,14 @@ void end_child_after(double seconds) {
   const itimerval timer{.it_interval = {}, .it_value = {us / 1'000'000, us % 1'000'000}};
   setitimer(ITIMER_REAL, &timer, nullptr);  // SIGALRM
 }
+
+void* map_shared(std::size_t bytes) {
+  void* const at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (at == MAP_FAILED) fail(Errc::device_failure, "no shared memory of {} bytes", bytes);
+  return at;
+}
+
+void unmap_shared(void* memory, std::size_t bytes) noexcept { munmap(memory, bytes); }
 
 ChildResult in_child(double seconds, const std::function<std::string()>& work) {
   int ends[2];

@@ -9,6 +9,7 @@
 /// Only the calling thread exists in the child, so the work must not wait for other threads.
 #include <filesystem>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,33 @@ ChildResult in_child(double seconds, const std::function<std::string()>& work);
 /// For use inside `work`: kills the child (timed_out) unless it calls this function again within `seconds`; 0
 /// = no limit.
 void end_child_after(double seconds);
+
+// ---- Holds objects that child processes write and this process reads.
+//
+//     const SharedArray<double> times(2);
+//     in_child(30, [&] { times.all()[0] = measured(); return std::string(); });
+
+/// Throws device_failure when the system has no memory left.
+void* map_shared(std::size_t bytes);
+void unmap_shared(void* memory, std::size_t bytes) noexcept;
+
+/// `T` must not point to memory of one process.
+template <class T>
+class SharedArray {
+ public:
+  explicit SharedArray(std::size_t count)
+      : count_(count), data_(static_cast<T*>(map_shared(count * sizeof(T)))) {
+    for (T& one : all()) one = T{};
+  }
+  ~SharedArray() { unmap_shared(data_, count_ * sizeof(T)); }
+  SharedArray(const SharedArray&) = delete;
+  SharedArray& operator=(const SharedArray&) = delete;
+  std::span<T> all() const noexcept { return {data_, count_}; }
+
+ private:
+  std::size_t count_;
+  T* data_;
+};
 
 // ---- Runs another program and returns its output and exit status; kills it at a time limit.
 //

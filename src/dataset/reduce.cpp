@@ -1,8 +1,6 @@
 #include "dataset/reduce.h"
 
 #include <algorithm>
-#include <unordered_set>
-#include <vector>
 
 #include <kscout/family.h>
 #include <kscout/provider.h>
@@ -10,7 +8,6 @@
 #include "core/fail.h"
 #include "core/hash.h"
 #include "core/numbers.h"
-#include "dataset/columns.h"
 #include "family/family_file.h"
 #include "op/operation.h"
 
@@ -56,37 +53,26 @@ std::string needed_text(const Problem& problem) {
   return text;
 }
 
-/// A rule set's configs for each signature of a table.
-class ConfigsOfRules {
- public:
-  ConfigsOfRules(const MeasurementTable& table, const std::string& rules)
-      : problems_(signatures_of(table.problems)) {
-    for (const Signature& signature : problems_.signatures) {
-      const Family family = enumerate({.provider = std::string(table.configs.front().space->provider),
-                                       .signature = signature,
-                                       .device = table.device,
-                                       .rules = rules,
-                                       .filter = {}});
-      auto& configs = configs_.emplace_back();
-      for (std::size_t i = 0; i < family.configs.size(); ++i) configs.insert(family.configs[i]);
-    }
-  }
-
-  bool hold(std::uint32_t problem, const KernelConfig& config) const {
-    return configs_[problems_.of_problem[problem]].contains(config);
-  }
-  std::size_t size() const {
-    std::size_t kernels = 0;
-    for (const auto& configs : configs_) kernels += configs.size();
-    return kernels;
-  }
-
- private:
-  ProblemSignatures problems_;
-  std::vector<std::unordered_set<KernelConfig>> configs_;  ///< by signature
-};
-
 }  // namespace
+
+ConfigsOfRules::ConfigsOfRules(const MeasurementTable& table, const std::string& rules)
+    : problems_(signatures_of(table.problems)) {
+  for (const Signature& signature : problems_.signatures) {
+    const Family family = enumerate({.provider = std::string(table.configs.front().space->provider),
+                                     .signature = signature,
+                                     .device = table.device,
+                                     .rules = rules,
+                                     .filter = {}});
+    auto& configs = configs_.emplace_back();
+    for (std::size_t i = 0; i < family.configs.size(); ++i) configs.insert(family.configs[i]);
+  }
+}
+
+std::size_t ConfigsOfRules::size() const {
+  std::size_t kernels = 0;
+  for (const auto& configs : configs_) kernels += configs.size();
+  return kernels;
+}
 
 RuleSetRows rows_of_rule_set(const MeasurementTable& table, const std::string& rules) {
   if (table.rows.empty())

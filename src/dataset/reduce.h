@@ -10,10 +10,31 @@
 /// Problems and configs without remaining rows are left out, too.
 #include <cstdint>
 #include <string>
+#include <unordered_set>
+#include <vector>
 
 #include <kscout/measurement.h>
 
+#include "dataset/columns.h"
+
 namespace kscout {
+
+/// A rule set's configs for each signature of a table that has configs; `rules` as in FamilyRequest. Throws
+/// what enumerate() throws.
+class ConfigsOfRules {
+ public:
+  ConfigsOfRules(const MeasurementTable& table, const std::string& rules);
+
+  /// Whether the rule set has the config for a problem, by its position in the table.
+  bool hold(std::uint32_t problem, const KernelConfig& config) const {
+    return configs_[problems_.of_problem[problem]].contains(config);
+  }
+  std::size_t size() const;
+
+ private:
+  ProblemSignatures problems_;
+  std::vector<std::unordered_set<KernelConfig>> configs_;  ///< by signature
+};
 
 struct RuleSetRows {
   MeasurementTable table;

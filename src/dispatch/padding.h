@@ -66,6 +66,19 @@ class PaddedLaunch final : public Launch {
   Memory& memory_;
 };
 
+/// Runs only the copies of a padded launch, to time them. Takes the padded launch's workspace.
+class CopiesLaunch final : public Launch {
+ public:
+  explicit CopiesLaunch(PaddedLaunch& padded) : padded_(padded) {}
+  std::size_t workspace_bytes() const noexcept override { return padded_.workspace_bytes(); }
+  void run(const Buffers& buffers, void* workspace, Stream stream = {}) override {
+    padded_.run_copies(buffers, workspace, stream);
+  }
+
+ private:
+  PaddedLaunch& padded_;
+};
+
 /// Returns `inner` itself for a form without copies.
 std::unique_ptr<Launch> padded_launch(ProblemRef problem, const ExecutionForm& form,
                                       std::unique_ptr<Launch> inner, Memory& memory);

@@ -1,34 +1,13 @@
 #include <algorithm>
-#include <cstdlib>
 
 #include <kscout/registry.h>
 
 #include "backend/library/library_backend.h"
+#include "backend/library/library_index.h"
 #include "core/fail.h"
 #include "core/names.h"
 
 namespace kscout {
-
-namespace {
-
-constexpr std::string_view kIndexSuffix = ".kscout-library.json";
-
-void add_indexes(const std::filesystem::path& entry, std::vector<std::filesystem::path>& found) {
-  std::error_code error;
-  if (!std::filesystem::is_directory(entry, error)) {
-    found.push_back(entry);
-    return;
-  }
-  const std::size_t first = found.size();
-  for (const auto& file : std::filesystem::directory_iterator(entry, error)) {
-    if (file.path().filename().string().ends_with(kIndexSuffix)) found.push_back(file.path());
-  }
-  if (error)
-    fail(Errc::device_failure, "KSCOUT_LIBRARY_PATH: cannot list {}: {}", entry.string(), error.message());
-  std::sort(found.begin() + static_cast<std::ptrdiff_t>(first), found.end());
-}
-
-}  // namespace
 
 Registry Registry::here() {
   Registry registry;
@@ -111,16 +90,6 @@ Registry::Support Registry::supports(ProblemRef problem, const KernelConfig& con
   return support;
 }
 
-std::vector<std::filesystem::path> library_search_path() {
-  std::vector<std::filesystem::path> found;
-  const char* const listed = std::getenv("KSCOUT_LIBRARY_PATH");
-  std::string_view rest = listed ? listed : "";
-  while (!rest.empty()) {
-    const std::size_t end = std::min(rest.find(':'), rest.size());
-    if (end > 0) add_indexes(std::filesystem::path(rest.substr(0, end)), found);
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-  }
-  return found;
-}
+std::vector<std::filesystem::path> library_search_path() { return library_index_files(); }
 
 }  // namespace kscout

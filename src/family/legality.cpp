@@ -163,17 +163,24 @@ std::string unknown_config(const KernelConfig& config, std::span<const std::int3
                      known, version);
 }
 
-/// The values of the two formulas of CompiledRules::limits.
-std::array<double, 2> limit_values(ProblemRef problem, const KernelConfig& asked, const Device& device) {
-  const KernelConfig config = nvidia_member_config(asked);
-  const Signature signature = signature_of(problem);
-  const expr::Program& program = rules_of(*config.space).limits;
+/// What rules about a config for a problem may read.
+expr::Inputs inputs_of(const expr::Program& program, ProblemRef problem, const Signature& signature,
+                       const KernelConfig& config, const Device& device) {
   expr::Inputs inputs(program);
   inputs.set("c", config);
   inputs.set("d", device);
   inputs.set("s", signature);
   inputs.set("t", provider(config.space->provider).traits(signature, config, device));
   inputs.set("p", problem);
+  return inputs;
+}
+
+/// The values of the two formulas of CompiledRules::limits.
+std::array<double, 2> limit_values(ProblemRef problem, const KernelConfig& asked, const Device& device) {
+  const KernelConfig config = nvidia_member_config(asked);
+  const Signature signature = signature_of(problem);
+  const expr::Program& program = rules_of(*config.space).limits;
+  const expr::Inputs inputs = inputs_of(program, problem, signature, config, device);
   thread_local expr::Scratch scratch;
   std::array<double, 2> values{};
   program.evaluate(inputs.columns(), 1, values, scratch);
@@ -223,12 +230,7 @@ std::string rule_refusal(ProblemRef problem, const KernelConfig& config, const D
   const Signature signature = signature_of(problem);
   if (std::string why = legal_refusal(signature, config, device); !why.empty()) return why;
   const RuleGroup& applicability = rules_of(*config.space).applicability;
-  expr::Inputs inputs(applicability.program());
-  inputs.set("c", config);
-  inputs.set("d", device);
-  inputs.set("s", signature);
-  inputs.set("t", provider(config.space->provider).traits(signature, config, device));
-  inputs.set("p", problem);
+  const expr::Inputs inputs = inputs_of(applicability.program(), problem, signature, config, device);
   return applicability.refusal(inputs, device);
 }
 
@@ -250,12 +252,7 @@ Verdict rule_verdict(ProblemRef problem, const KernelConfig& asked, const Device
   fixed.set("s", signature);
   const Verdict legal = rules.legal.verdict(fixed);
   if (legal.status == VerdictStatus::refused) return legal;
-  expr::Inputs inputs(rules.applicability.program());
-  inputs.set("c", config);
-  inputs.set("d", device);
-  inputs.set("s", signature);
-  inputs.set("t", provider(config.space->provider).traits(signature, config, device));
-  inputs.set("p", problem);
+  const expr::Inputs inputs = inputs_of(rules.applicability.program(), problem, signature, config, device);
   Verdict applicable = rules.applicability.verdict(inputs);
   if (applicable.status == VerdictStatus::refused) return applicable;
   if (std::string why = unknown_config(config, rules.releases); !why.empty())

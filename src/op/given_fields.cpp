@@ -72,7 +72,11 @@ Problem problem_of(std::span<const GivenField> given, DType usual) {
   const Op op = stated ? parse_field<Op>("op", stated->value) : Op::gemm;
   const bool typed = std::ranges::any_of(
       given, [](const GivenField& one) { return one.name == "dtype" || one.name.starts_with("dtype_"); });
-  const Problem problem = operation(op).from_fields(op, given, typed ? DType::fp32 : usual);
+  const Operation& of = operation(op);
+  std::vector<GivenField> fields(given.begin(), given.end());
+  if (std::ranges::find(of.space.fields, "op", &ProblemField::name) == of.space.fields.end())
+    std::erase_if(fields, [](const GivenField& one) { return one.name == "op"; });
+  const Problem problem = of.from_fields(op, fields, typed ? DType::fp32 : usual);
   check(problem);
   return problem;
 }

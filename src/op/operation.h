@@ -202,8 +202,8 @@ class Operation : public OperationFacts {
                             Layout /*layout*/) const {}
   /// A line of a list of problems that is no one-line form ("16x64x32"). Throws corrupt_data.
   virtual Problem from_sizes(std::string_view line, DType dtype) const = 0;
-  /// The problem that these fields describe; `dtype`: element type when none is given. Throws as set_fields
-  /// does. Does not check() it.
+  /// The problem that these fields describe; `dtype`: element type when none is given. The fields contain
+  /// `op` only where problems have such a field. Throws as set_fields does. Does not check() it.
   virtual Problem from_fields(Op op, std::span<const GivenField> given, DType dtype) const = 0;
   /// The problem with these fields set, as set_fields does.
   virtual Problem with_fields(const Problem& problem, std::span<const GivenField> given) const = 0;

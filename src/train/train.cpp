@@ -16,6 +16,7 @@
 #include "core/hash.h"
 #include "core/indexing.h"
 #include "dataset/dataset.h"
+#include "dataset/reduce.h"
 #include "evaluate/baselines.h"
 #include "family/family_file.h"
 #include "family/rules.h"
@@ -405,23 +406,9 @@ std::vector<MeasurementTable> rows_of_rule_set(std::span<const MeasurementTable>
   std::size_t rows = 0;
   for (MeasurementTable& table : kept) {
     if (table.configs.empty()) continue;
-    const std::vector<Signature> signatures = signatures_of(table.problems);
-    std::vector<std::unordered_set<KernelConfig>> configs_of;
-    for (const Signature& signature : signatures) {
-      const Family family = enumerate({.provider = std::string(table.configs.front().space->provider),
-                                       .signature = signature,
-                                       .device = table.device,
-                                       .rules = rules,
-                                       .filter = {}});
-      auto& configs = configs_of.emplace_back();
-      for (std::size_t i = 0; i < family.configs.size(); ++i) configs.insert(family.configs[i]);
-    }
-    std::vector<const std::unordered_set<KernelConfig>*> of_problem;
-    for (const Problem& problem : table.problems)
-      of_problem.push_back(&configs_of[static_cast<std::size_t>(
-          std::ranges::find(signatures, signature_of(problem)) - signatures.begin())]);
+    const ConfigsOfRules wanted(table, rules);
     std::erase_if(table.rows, [&](const MeasurementTable::Row& row) {
-      return !of_problem[row.problem]->contains(table.configs[row.config]);
+      return !wanted.hold(row.problem, table.configs[row.config]);
     });
     rows += table.rows.size();
   }

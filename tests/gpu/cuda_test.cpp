@@ -13,6 +13,7 @@
 
 #include "backend/cuda/cuda_backend.h"
 #include "gpu/on_gpu.h"
+#include "measure/verified_launch.h"
 #include "op/gemm/gemm_reference.h"
 #include "op/operands.h"
 #include "provider/cublaslt/cublaslt.h"
@@ -30,18 +31,10 @@ KernelConfig suggestion(std::int32_t n) {
 
 /// The error of one run, verified by the instruments of its own device.
 Verification run_and_check(const GemmProblem& problem, const KernelConfig& config) {
-  Instruments& tools = instruments_of(backend("cuda"));
-  GemmOperands operands(tools);
+  GemmOperands operands(instruments_of(backend("cuda")));
   operands.make(problem, 7);
   const GemmReference reference(problem, operands);
-  const auto launch = backend("cuda").prepare(problem, config);
-  GuardedBuffer workspace(3, tools);
-  workspace.resize(launch->workspace_bytes());
-  operands.reset_c();
-  launch->run(operands.buffers(), workspace.data());
-  EXPECT_EQ(operands.damage(), "") << print(problem);
-  EXPECT_EQ(workspace.damage(), "") << print(problem);
-  return reference.check(operands.c());
+  return VerifiedLaunch(backend("cuda").prepare(problem, config), operands).verify(reference);
 }
 
 TEST_F(Cuda, AskingForFactsLoadsNoDriver) {
@@ -250,11 +243,8 @@ TEST_F(Cuda, OneWrongElementIsFound) {
   GemmOperands operands(instruments_of(gpu()));
   operands.make(problem, 3);
   const GemmReference reference(problem, operands);
-  const auto launch = gpu().prepare(problem, suggestion(1));
-  GuardedBuffer workspace(3, instruments_of(gpu()));
-  workspace.resize(launch->workspace_bytes());
-  launch->run(operands.buffers(), workspace.data());
-  ASSERT_LE(reference.check(operands.c()).error, 1);
+  VerifiedLaunch launch(gpu().prepare(problem, suggestion(1)), operands);
+  ASSERT_LE(launch.verify(reference).error, 1);
   const std::uint16_t wrong = 0x4300;  // 128
   auto* const c = static_cast<std::byte*>(const_cast<void*>(operands.c()));
   gpu().memory().write(c + 2 * (431 * 900 + 77), &wrong, sizeof wrong, {});
@@ -263,15 +253,11 @@ TEST_F(Cuda, OneWrongElementIsFound) {
 
 TEST_F(Cuda, TimesOfOneCallAndOfReplaysAgree) {
   const GemmProblem problem = make_gemm(4096, 4096, 4096, DType::bf16);
-  Instruments& tools = instruments_of(gpu());
-  GemmOperands operands(tools);
+  GemmOperands operands(instruments_of(gpu()));
   operands.make(problem, 3);
-  const auto launch = gpu().prepare(problem, suggestion(1));
-  GuardedBuffer workspace(3, tools);
-  workspace.resize(launch->workspace_bytes());
-  for (int i = 0; i < 20; ++i) tools.time_us(*launch, operands.buffers(), workspace.data(), 1);
-  const double one = tools.time_us(*launch, operands.buffers(), workspace.data(), 1);
-  const double many = tools.time_us(*launch, operands.buffers(), workspace.data(), 10);
+  VerifiedLaunch launch(gpu().prepare(problem, suggestion(1)), operands);
+  for (int i = 0; i < 20; ++i) launch.time_us(1);
+  const double one = launch.time_us(1), many = launch.time_us(10);
   EXPECT_GT(flop_count(problem) / one / 1e6, 10) << "TFLOPS";
   EXPECT_NEAR(one / many, 1, 0.5);
 }

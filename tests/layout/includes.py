@@ -1,4 +1,5 @@
-"""Fails on an include that points up: each folder of src/ may use those before it, never those after it.
+"""Fails on an include that points up: each folder of src/ may use those before it, never those after it. Public headers
+count as the folder that they belong to.
 
     python3 tests/layout/includes.py SOURCE_FOLDER
 """
@@ -20,10 +21,24 @@ ORDER = [
     ["lightgbm"],
     ["select"],
     ["dispatch", "search", "export", "evaluate"],
-    ["sweep", "capi", "preload"],
+    ["run", "sweep", "capi", "preload"],
     ["train", "import", "report"],
     ["tune"],
 ]
+# Public headers that belong to a folder of src/. The others hold data and interfaces for all folders: problems, configs,
+# devices; launches, memory and backends.
+PUBLIC = {
+    "measurement": "measure",
+    "provider": "provider",
+    "family": "family",
+    "kernel_library": "backend",
+    "selector": "select",
+    "registry": "dispatch",
+    "dispatcher": "dispatch",
+    "kscout": "capi",
+}
+# The struct ExecutionForm of dispatcher.h is what op/forms.h computes.
+ALLOWED = {("op/forms.h", "dispatcher")}
 # Code that is not compiled into the library: sources for generated projects.
 NOT_OURS = re.compile(r"generate/(ck_tile|cutlass)/")
 LEVEL = {folder: level for level, folders in enumerate(ORDER) for folder in folders}
@@ -40,9 +55,14 @@ def pointing_up(source: pathlib.Path) -> list[str]:
             found.append(f"{name}: folder '{folder}' has no place in the order of {__file__}")
             continue
         for number, line in enumerate(file.read_text().splitlines(), 1):
-            include = re.match(r'#include "([^"/]+)/', line)
-            if include and LEVEL.get(include[1], len(ORDER)) > LEVEL[folder]:
-                found.append(f"{name}:{number}: {line.strip()} points up: {include[1]} comes after {folder}")
+            if own := re.match(r'#include "([^"/]+)/', line):
+                target = own[1]
+            elif (public := re.match(r"#include <kscout/(\w+)\.h>", line)) and (name, public[1]) not in ALLOWED:
+                target = PUBLIC.get(public[1], folder)
+            else:
+                continue
+            if LEVEL.get(target, len(ORDER)) > LEVEL[folder]:
+                found.append(f"{name}:{number}: {line.strip()} points up: {target} comes after {folder}")
     return found
 
 

@@ -7,6 +7,7 @@
 
 #include "dispatch/padding.h"
 #include "libraries/toy_index.h"
+#include "measure/verified_launch.h"
 #include "op/conv/conv_reference.h"
 #include "op/operands.h"
 #include "support/expect_error.h"
@@ -147,14 +148,9 @@ TEST(ConvCopies, EveryFormMatchesFloat64) {
       if (flop_count(form.problem) > kMaxFlop || ++of_problem > 6) continue;
       const ConvProblem& q = form.problem.conv();
       SCOPED_TRACE("seed " + std::to_string(seed) + ", " + print(p) + " as " + print(q));
-      const auto launch = padded_launch(p, form, std::make_unique<DefinitionLaunch>(q), host_memory());
-      GuardedBuffer workspace;
-      spoil(workspace, launch->workspace_bytes());
-      operands.reset_c();
-      launch->run(operands.buffers(), workspace.data());
-      const Verification found = reference.check(operands.c());
+      auto launch = padded_launch(p, form, std::make_unique<DefinitionLaunch>(q), host_memory());
+      const Verification found = VerifiedLaunch(std::move(launch), operands).verify(reference);
       ASSERT_LE(found.error, 1) << found.where;
-      ASSERT_EQ(operands.damage() + workspace.damage(), "");
       const bool first = q.layout == Layout::ngchw || q.layout == Layout::ngcdhw;
       if (q.layout != p.layout) ++(first ? to_channels_first : to_channels_last);
       ++tried;

@@ -10,7 +10,6 @@
 
 #include <kscout/family.h>
 #include <kscout/provider.h>
-#include <kscout/registry.h>
 
 #include "backend/cuda/cudnn_library.h"
 #include "backend/driver_facts.h"
@@ -403,7 +402,7 @@ CudaLibraries& CudaLibraries::here() {
 }
 
 CudaLibraries::CudaLibraries() {
-  for (const auto& file : library_search_path()) {
+  for (const auto& file : library_index_files()) {
     LibraryIndex index = read_library_index(file);
     if (index.backend != "cuda") continue;
     auto library = std::make_unique<LibraryBackend>(std::move(index));

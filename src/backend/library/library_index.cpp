@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdlib>
 
 #include <kscout/kernel_library.h>
 
@@ -198,6 +199,39 @@ LibraryIndex parse_library_index(std::string_view text, const std::filesystem::p
 
 LibraryIndex read_library_index(const std::filesystem::path& file) {
   return parse_library_index(read_file(file), file);
+}
+
+namespace {
+
+constexpr std::string_view kIndexSuffix = ".kscout-library.json";
+
+void add_indexes(const std::filesystem::path& entry, std::vector<std::filesystem::path>& found) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(entry, error)) {
+    found.push_back(entry);
+    return;
+  }
+  const std::size_t first = found.size();
+  for (const auto& file : std::filesystem::directory_iterator(entry, error)) {
+    if (file.path().filename().string().ends_with(kIndexSuffix)) found.push_back(file.path());
+  }
+  if (error)
+    fail(Errc::device_failure, "KSCOUT_LIBRARY_PATH: cannot list {}: {}", entry.string(), error.message());
+  std::sort(found.begin() + static_cast<std::ptrdiff_t>(first), found.end());
+}
+
+}  // namespace
+
+std::vector<std::filesystem::path> library_index_files() {
+  std::vector<std::filesystem::path> found;
+  const char* const listed = std::getenv("KSCOUT_LIBRARY_PATH");
+  std::string_view rest = listed ? listed : "";
+  while (!rest.empty()) {
+    const std::size_t end = std::min(rest.find(':'), rest.size());
+    if (end > 0) add_indexes(std::filesystem::path(rest.substr(0, end)), found);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return found;
 }
 
 }  // namespace kscout

@@ -37,4 +37,7 @@ LibraryIndex read_library_index(const std::filesystem::path& file);
 /// The same from text; `file` locates the library and is named in errors.
 LibraryIndex parse_library_index(std::string_view json, const std::filesystem::path& file);
 
+/// See library_search_path() of kscout/registry.h.
+std::vector<std::filesystem::path> library_index_files();
+
 }  // namespace kscout

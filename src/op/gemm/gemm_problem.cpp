@@ -12,6 +12,7 @@
 #include "op/gemm/gemm_forms.h"
 #include "op/gemm/gemm_reference.h"
 #include "op/gemm/gemm_sets.h"
+#include "op/gemm/product_types.h"
 #include "op/given_fields.h"
 #include "op/lines.h"
 #include "op/struct_operation.h"
@@ -192,15 +193,7 @@ std::string print(const GemmProblem& p) {
 }
 
 void set_fields(GemmProblem& p, std::span<const GivenField> given) {
-  const auto set_types = [](GemmProblem& problem, std::string_view value) {
-    const GemmProblem typed = make_gemm(0, 0, 0, parse<DType>(value));
-    problem.dtype_a = typed.dtype_a;
-    problem.dtype_b = typed.dtype_b;
-    problem.dtype_c = typed.dtype_c;
-    problem.dtype_acc = typed.dtype_acc;
-  };
-  set_given_fields<GemmProblem>(p, given,
-                                {{"dtype", {"dtype_a", "dtype_b", "dtype_c", "dtype_acc"}, set_types}});
+  set_given_fields<GemmProblem>(p, given, {product_types<GemmProblem>()});
 }
 
 GemmProblem parse_problem(std::string_view text) {
@@ -363,11 +356,8 @@ class GemmOperation final : public StructOperation<GemmProblem> {
                      parse_field<std::int64_t>("k", cells[2]), dtype);
   }
   Problem from_fields(Op /*op*/, std::span<const GivenField> given, DType dtype) const override {
-    std::vector<GivenField> fields(given.begin(), given.end());
-    std::erase_if(fields,
-                  [](const GivenField& one) { return one.name == "op"; });  // GEMMs have no such field
     GemmProblem problem = make_gemm(-1, -1, -1, dtype);
-    set_fields(problem, fields);
+    set_fields(problem, given);
     return problem;
   }
 

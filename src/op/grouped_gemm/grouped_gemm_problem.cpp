@@ -7,6 +7,7 @@
 
 #include "core/fail.h"
 #include "core/problem_text.h"
+#include "op/gemm/product_types.h"
 #include "op/given_fields.h"
 #include "op/grouped_gemm/grouped_gemm_reference.h"
 #include "op/grouped_gemm/grouped_gemm_sets.h"
@@ -95,14 +96,7 @@ P make_grouped_gemm(SizeList m, std::int64_t n, std::int64_t k, DType dtype, Lay
 }
 
 void set_fields(P& p, std::span<const GivenField> given) {
-  const auto set_types = [](P& problem, std::string_view value) {
-    const GemmProblem typed = make_gemm(0, 0, 0, parse<DType>(value));
-    problem.dtype_a = typed.dtype_a;
-    problem.dtype_b = typed.dtype_b;
-    problem.dtype_c = typed.dtype_c;
-    problem.dtype_acc = typed.dtype_acc;
-  };
-  set_given_fields<P>(p, given, {{"dtype", {"dtype_a", "dtype_b", "dtype_c", "dtype_acc"}, set_types}});
+  set_given_fields<P>(p, given, {product_types<P>()});
   derive(p);
 }
 
@@ -135,13 +129,9 @@ bool is_valid(const P& p) noexcept { return fault_of(p).empty(); }
 
 std::string print(const P& p) {
   const P plain = make_grouped_gemm(p.m, p.n, p.k, p.dtype_a, p.layout);
-  std::string text = fmt::format("grouped_gemm:{}x{}x{}:{}:{}", size_list_text(p.m), p.n, p.k,
-                                 word(p.dtype_a), word(p.layout));
-  for_each_field<P>([&](const auto& field) {
-    if (field.role != FieldRole::derived && !same_value(p.*field.member, plain.*field.member))
-      text += fmt::format(":{}={}", field.name, field_text(p.*field.member));
-  });
-  return text;
+  return fmt::format("grouped_gemm:{}x{}x{}:{}:{}", size_list_text(p.m), p.n, p.k, word(p.dtype_a),
+                     word(p.layout)) +
+         assignments(p, plain);
 }
 
 namespace {
@@ -232,10 +222,8 @@ class GroupedGemmOperation final : public StructOperation<P> {
     fail(Errc::corrupt_data, "'{}': {}", line, remedy);
   }
   Problem from_fields(Op /*op*/, std::span<const GivenField> given, DType dtype) const override {
-    std::vector<GivenField> fields(given.begin(), given.end());
-    std::erase_if(fields, [](const GivenField& one) { return one.name == "op"; });
     P problem = make_grouped_gemm({}, -1, -1, dtype);
-    set_fields(problem, fields);
+    set_fields(problem, given);
     return problem;
   }
 

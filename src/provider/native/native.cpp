@@ -17,18 +17,18 @@ namespace kscout {
 namespace {
 
 constexpr Axis kAxes[] = {
-    {"isa", "1", "instruction set of the inner loop", kNativeIsaWords},
+    kNativeIsaAxis,
     {"kind", "1", "how the kernel traverses the problem", kNativeKindWords},
     {"mr", "elements",
      "rows of the register tile; skinny_n with A column-major: lines of A streamed at once"},
     {"nr", "elements",
      "columns of the register tile; skinny_m with B row-major: lines of B streamed at once"},
-    {"pack_a", "1", "copy A into the order in which the inner loop reads it", kNativePackWords},
-    {"pack_b", "1", "copy B into the order in which the inner loop reads it", kNativePackWords},
+    kNativePackAxes[0],
+    kNativePackAxes[1],
     {"prefetch", "elements", "how far ahead streamed operands are prefetched; 0 = left to the hardware"},
-    {"mc", "elements", "rows of a cache block, rounded up to whole register tiles; 0 = all", {}, true},
-    {"kc", "elements", "depth of a cache block; 0 = all", {}, true},
-    {"nc", "elements", "columns of a cache block, rounded up to whole register tiles; 0 = all", {}, true},
+    kNativeBlockAxes[0],
+    kNativeBlockAxes[1],
+    kNativeBlockAxes[2],
     {"order", "1", "outermost loop over cache blocks; the operand that does not depend on it is packed again",
      kNativeOrderWords, true},
     {"split_k", "1", "split-K slices: computed by threads of their own, summed at the end", {}, true},
@@ -42,11 +42,6 @@ constexpr std::tuple kNativeFields{&NativeConfig::isa,       &NativeConfig::kind
                                    &NativeConfig::nc,        &NativeConfig::order,    &NativeConfig::split_k,
                                    &NativeConfig::threads_m, &NativeConfig::threads_n};
 static_assert(std::tuple_size_v<decltype(kNativeFields)> == std::size(kAxes));
-
-template <class E>
-std::int32_t raw(E value) noexcept {
-  return static_cast<std::int32_t>(value);
-}
 
 constexpr NamePart kName[] = {{"__", axis_at(kAxes, "isa")},
                               {"_", axis_at(kAxes, "kind")},
@@ -82,37 +77,11 @@ NamedConfig parse_native_gemm(std::string_view name) {
 
 Traits native_gemm_traits(const Signature& signature, const KernelConfig& config) {
   const NativeConfig c = NativeConfig::from(config);
-  const NativeForm form = native_form(c.kind, signature.layout);
-  const double lanes = native_lanes(c.isa);
-  const auto or_unknown = [](std::int32_t size) { return size > 0 ? size : Traits::unknown; };
-  Traits t;
-  t.tile_m = or_unknown(c.mc);
-  t.tile_n = or_unknown(c.nc);
-  t.tile_k = or_unknown(c.kc);
-  t.inner_m = c.mr;
-  t.inner_n = c.nr;
-  t.inner_k = form == NativeForm::dot ? lanes : 1;
-  t.workers = c.threads();
-  t.workers_m = c.threads_m;
-  t.workers_n = c.threads_n;
-  t.threads_per_worker = 1;
-  t.workers_per_core = 1;
-  t.stages = 1;
-  t.split_k = c.split_k;
+  Traits t = native_product_traits(c, signature.layout);
   t.shared_bytes = 4 * ((c.pack_a ? t.tile_m * t.tile_k : 0) + (c.pack_b ? t.tile_n * t.tile_k : 0));
-  t.register_elements = c.mr * c.nr * (form == NativeForm::dot ? lanes : 1);
-  t.vector_elements = lanes;
-  t.alignment = 1;
-  t.packs_a = c.pack_a;
-  t.packs_b = c.pack_b;
   t.kind = c.kind == NativeKind::small                                        ? 2
            : c.kind == NativeKind::skinny_m || c.kind == NativeKind::skinny_n ? 1
                                                                               : 0;
-  t.order = raw(c.order);
-  t.prefetch = c.prefetch;
-  t.persistent = 0;
-  t.cluster = 1;
-  t.swizzle = 1;
   return t;
 }
 
@@ -207,6 +176,37 @@ const NativeKernels& native_kernels_of(const ConfigSpace& space) {
 const Provider& native_provider() {
   static const NativeProvider provider;
   return provider;
+}
+
+Traits native_product_traits(const NativeConfig& c, Layout layout) {
+  const bool is_dot = native_form(c.kind, layout) == NativeForm::dot;
+  const double lanes = native_lanes(c.isa);
+  const auto or_unknown = [](std::int32_t size) { return size > 0 ? size : Traits::unknown; };
+  Traits t;
+  t.tile_m = or_unknown(c.mc);
+  t.tile_n = or_unknown(c.nc);
+  t.tile_k = or_unknown(c.kc);
+  t.inner_m = c.mr;
+  t.inner_n = c.nr;
+  t.inner_k = is_dot ? lanes : 1;
+  t.workers = c.threads();
+  t.workers_m = c.threads_m;
+  t.workers_n = c.threads_n;
+  t.threads_per_worker = 1;
+  t.workers_per_core = 1;
+  t.stages = 1;
+  t.split_k = c.split_k;
+  t.register_elements = c.mr * c.nr * t.inner_k;
+  t.vector_elements = lanes;
+  t.alignment = 1;
+  t.packs_a = c.pack_a;
+  t.packs_b = c.pack_b;
+  t.order = static_cast<double>(c.order);
+  t.prefetch = c.prefetch;
+  t.persistent = 0;
+  t.cluster = 1;
+  t.swizzle = 1;
+  return t;
 }
 
 NativeConfig NativeConfig::from(const KernelConfig& config) {

@@ -111,4 +111,20 @@ inline std::int32_t native_lanes(NativeIsa isa) noexcept { return register_tiles
 enum class NativeForm { outer, dot, update };
 NativeForm native_form(NativeKind kind, Layout layout) noexcept;
 
+// ---- What kernels of several operations have in common.
+
+inline constexpr Axis kNativeIsaAxis{"isa", "1", "instruction set of the inner loop", kNativeIsaWords};
+inline constexpr Axis kNativePackAxes[] = {
+    {"pack_a", "1", "copy A into the order in which the inner loop reads it", kNativePackWords},
+    {"pack_b", "1", "copy B into the order in which the inner loop reads it", kNativePackWords}};
+/// Cache blocks.
+inline constexpr Axis kNativeBlockAxes[] = {
+    {"mc", "elements", "rows of a cache block, rounded up to whole register tiles; 0 = all", {}, true},
+    {"kc", "elements", "depth of a cache block; 0 = all", {}, true},
+    {"nc", "elements", "columns of a cache block, rounded up to whole register tiles; 0 = all", {}, true}};
+
+/// The traits of a product's kernel that do not depend on how operands are shared: without shared_bytes and
+/// kind.
+Traits native_product_traits(const NativeConfig& config, Layout layout);
+
 }  // namespace kscout

@@ -13,7 +13,7 @@ namespace {
 constexpr std::string_view kConvKindWords[] = {"gemm", "igemm", "rows", "patch", "lanes", "wino"};
 
 constexpr Axis kConvAxes[] = {
-    {"isa", "1", "instruction set of the inner loop", kNativeIsaWords},
+    kNativeIsaAxis,
     {"kind", "1", "how the kernel traverses the problem", kConvKindWords},
     {"mr", "elements",
      "rows of the register tile: pixels, of conv_bwd_weight output channels; lanes of conv_bwd_weight: sums "

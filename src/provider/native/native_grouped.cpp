@@ -12,15 +12,15 @@ namespace {
 constexpr std::string_view kScheduleWords[] = {"each", "groups", "pieces"};
 
 constexpr Axis kGroupedAxes[] = {
-    {"isa", "1", "instruction set of the inner loop", kNativeIsaWords},
+    kNativeIsaAxis,
     {"kind", "1", "how the kernel traverses a product", kNativeKindWords},
     {"mr", "elements", "rows of the register tile, as for GEMMs"},
     {"nr", "elements", "columns of the register tile, as for GEMMs"},
-    {"pack_a", "1", "copy A into the order in which the inner loop reads it", kNativePackWords},
-    {"pack_b", "1", "copy B into the order in which the inner loop reads it", kNativePackWords},
-    {"mc", "elements", "rows of a cache block, rounded up to whole register tiles; 0 = all", {}, true},
-    {"kc", "elements", "depth of a cache block; 0 = all", {}, true},
-    {"nc", "elements", "columns of a cache block, rounded up to whole register tiles; 0 = all", {}, true},
+    kNativePackAxes[0],
+    kNativePackAxes[1],
+    kNativeBlockAxes[0],
+    kNativeBlockAxes[1],
+    kNativeBlockAxes[2],
     {"order", "1", "outermost loop over cache blocks", kNativeOrderWords, true},
     {"schedule", "1",
      "how threads share the groups: each = all threads compute one group after the other, groups = a thread "
@@ -72,34 +72,12 @@ NamedConfig parse_native_grouped(std::string_view name) {
 
 Traits native_grouped_traits(const Signature& signature, const KernelConfig& config) {
   const G c = G::from(config);
-  const NativeForm form = native_form(c.kind, signature.layout);
-  const double lanes = native_lanes(c.isa);
-  const auto or_unknown = [](std::int32_t size) { return size > 0 ? size : Traits::unknown; };
-  Traits t;
-  t.tile_m = or_unknown(c.mc);
-  t.tile_n = or_unknown(c.nc);
-  t.tile_k = or_unknown(c.kc);
-  t.inner_m = c.mr;
-  t.inner_n = c.nr;
-  t.inner_k = form == NativeForm::dot ? lanes : 1;
+  Traits t = native_product_traits(c.product(), signature.layout);
   t.workers = c.threads();
   t.workers_m = c.threads_m;
   t.workers_n = c.threads_n;
-  t.threads_per_worker = 1;
-  t.workers_per_core = 1;
-  t.stages = 1;
-  t.split_k = 1;
-  t.register_elements = c.mr * c.nr * (form == NativeForm::dot ? lanes : 1);
-  t.vector_elements = lanes;
-  t.alignment = 1;
-  t.packs_a = c.pack_a;
-  t.packs_b = c.pack_b;
   t.kind = static_cast<double>(c.kind);
-  t.order = static_cast<double>(c.order);
-  t.prefetch = 0;
   t.persistent = c.schedule == GroupedSchedule::pieces;
-  t.cluster = 1;
-  t.swizzle = 1;
   return t;
 }
 

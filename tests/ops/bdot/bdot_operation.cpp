@@ -157,9 +157,7 @@ class BdotOperation final : public Operation {
     fail(Errc::corrupt_data, "'{}': {}", line, remedy);
   }
   Problem from_fields(Op, std::span<const GivenField> given, DType) const override {
-    std::vector<GivenField> fields(given.begin(), given.end());
-    std::erase_if(fields, [](const GivenField& one) { return one.name == "op"; });
-    return with_fields(P{}, fields);
+    return with_fields(P{}, given);
   }
   Problem with_fields(const Problem& problem, std::span<const GivenField> given) const override {
     P p = problem.as<P>();

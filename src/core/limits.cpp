@@ -1,0 +1,44 @@
+// Prints, parses and checks limits of a run and places of operands.
+#include <algorithm>
+#include <charconv>
+
+#include <kscout/limits.h>
+#include <kscout/memory_space.h>
+
+#include "core/fail.h"
+
+namespace kscout {
+
+std::string print(const Limits& limits) {
+  std::string text;
+  if (limits.workspace_bytes >= 0) text = fmt::format("workspace<={}", limits.workspace_bytes);
+  if (limits.deterministic) text += text.empty() ? "deterministic" : ",deterministic";
+  return text;
+}
+
+void check(const Limits& limits) {
+  if (limits.workspace_bytes < Limits::none) {
+    fail(Errc::invalid_argument, "workspace limit of {} bytes: must be at least 0, or -1 for no limit",
+         limits.workspace_bytes);
+  }
+}
+
+std::string print(const MemorySpace& space) {
+  const std::string kind(word(space.kind));
+  return space.kind == MemoryKind::host ? kind : kind + ":" + std::to_string(space.ordinal);
+}
+
+MemorySpace parse_memory_space(std::string_view text) {
+  const std::size_t colon = std::min(text.find(':'), text.size());
+  MemorySpace space{.kind = parse<MemoryKind>(text.substr(0, colon))};
+  if (colon == text.size()) return space;
+  const std::string_view number = text.substr(colon + 1);
+  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), space.ordinal);
+  if (space.kind == MemoryKind::host || error != std::errc() || end != number.data() + number.size() ||
+      space.ordinal < 0) {
+    fail(Errc::invalid_argument, "memory '{}': host, or cuda or hip with a GPU's number as in cuda:0", text);
+  }
+  return space;
+}
+
+}  // namespace kscout
