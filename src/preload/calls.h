@@ -4,13 +4,16 @@
 /// which reads, counts and serves them. Plain C: the first is a C library.
 ///
 /// Numbers of types, modes and operations are those of the CUDA libraries (cuBLAS and cuBLASLt API
-/// reference).
+/// reference). Functions of a BLAS on the CPU come from any library: each has its own name.
 #include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/// Stands for all libraries that the program has loaded.
+#define KSCOUT_ANY_LIBRARY ""
 
 /// The functions that libkscout_preload.so takes: X(name, library, status where the original is missing).
 #define KSCOUT_TAKEN(X)                                \
@@ -28,7 +31,10 @@ extern "C" {
   X(cublasLtMatmul, "libcublasLt", 15)                 \
   X(cublasLtMatmulAlgoGetHeuristic, "libcublasLt", 15) \
   X(cudnnBackendExecute, "libcudnn", 3000)             \
-  X(cudaMalloc, "libcudart", 302)
+  X(cudaMalloc, "libcudart", 302)                      \
+  X(cblas_sgemm, KSCOUT_ANY_LIBRARY, 0)                \
+  X(sgemm_, KSCOUT_ANY_LIBRARY, 0)                     \
+  X(scipy_cblas_sgemm64_, KSCOUT_ANY_LIBRARY, 0)
 
 #define KSCOUT_ENTRY(name, library, missing) kscout_##name,
 enum kscout_entry { KSCOUT_TAKEN(KSCOUT_ENTRY) kscout_entries };
@@ -51,6 +57,17 @@ struct kscout_gemm_call {
   int64_t batch;
   const void* beta;
   int compute;
+};
+
+/// A product of a BLAS, in fp32 and in the CPU's memory: C(m,n) = alpha op(A) op(B) + beta C, all
+/// column-major.
+struct kscout_blas_call {
+  int transa, transb; /* 0: not transposed */
+  int64_t m, n, k;
+  float alpha, beta;
+  const float *a, *b;
+  float* c;
+  int64_t lda, ldb, ldc;
 };
 
 /// A product of cuBLASLt: its descriptors, operands and workspace.
@@ -78,6 +95,8 @@ enum kscout_answer {
 struct kscout_core {
   enum kscout_answer (*gemm)(enum kscout_entry entry, const struct kscout_gemm_call* call);
   enum kscout_answer (*matmul)(const struct kscout_matmul_call* call);
+  /// Returns when the product is computed, where it is served.
+  enum kscout_answer (*blas)(enum kscout_entry entry, const struct kscout_blas_call* call);
   /// `status`: what the original returned.
   void (*after_original)(int status);
   void (*other)(enum kscout_entry entry);
@@ -90,8 +109,8 @@ struct kscout_core {
   void (*finish)(void);
 };
 
-/// Finds a function of a library that the program has loaded ("libcublas"), also one with local scope. Null
-/// when there is none.
+/// Finds a function of a library that the program has loaded ("libcublas", or KSCOUT_ANY_LIBRARY), also one
+/// with local scope. Null when there is none.
 typedef void* (*kscout_find)(const char* library, const char* symbol);
 
 /// The function that the core exports under this name. Never returns null.

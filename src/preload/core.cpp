@@ -26,6 +26,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include "preload/blas.h"
 #include "preload/calls.h"
 #include "preload/read_calls.h"
 #include "preload/record.h"
@@ -81,6 +82,7 @@ class Core {
     const auto settings = ServeSettings::from_environment(wrong);
     if (!wrong.empty()) std::fprintf(stderr, "kscout exec: %s; nothing is served\n", wrong.c_str());
     server_ = std::make_unique<Server>(find, settings, wrong);
+    if (wrong.empty()) blas_ = std::make_unique<BlasServer>(find, settings);
   }
 
   template <class Call>
@@ -122,9 +124,33 @@ class Core {
     if (passed == Passed::none) return kscout_served;
     return Server::watches(passed) ? kscout_pass_watched : kscout_pass;
   }
+  kscout_answer blas(kscout_entry entry, const kscout_blas_call& call) noexcept {
+    GemmProblem problem;
+    const Unread why = read(call, problem);
+    if (counts_problems_) {
+      const Lock lock(*this);
+      if (finished_) return kscout_pass;
+      ++calls_[entry];
+      if (why == Unread::none) {
+        ++products_;
+        try {
+          record_.count(problem);
+        } catch (...) {  // no memory: the call matters more
+        }
+      } else {
+        ++unread_[static_cast<std::size_t>(why)];
+      }
+    }
+    if (why != Unread::none || !blas_) return kscout_pass;
+    const int error = errno;
+    const Passed passed = blas_->serve(entry, problem, operands_of(call));
+    errno = error;
+    if (passed == Passed::none) return kscout_served;
+    return passed == Passed::timed ? kscout_pass_watched : kscout_pass;
+  }
   void after_original(int status) noexcept {
     const int error = errno;
-    server_->after_original(status);
+    if (!blas_ || !blas_->after_original()) server_->after_original(status);
     errno = error;
   }
   bool give_back() noexcept { return server_ && server_->give_back(); }
@@ -171,6 +197,7 @@ class Core {
   }
   void in_child() noexcept {
     if (server_) server_->in_child();
+    if (blas_) blas_->in_child();
     owner_ = getpid();
     forked_ = true;
     if (!holding) mutex_.unlock();
@@ -228,17 +255,19 @@ class Core {
     Text text;
     if (report_.empty()) return;
     text.add("kscout exec: process %d (%s)\n", static_cast<int>(owner_), program_invocation_short_name);
-    bool any = false;
+    bool any_of_gpu = false, any_of_blas = false;
     for (std::size_t i = 0; i < calls_.size(); ++i) {
-      if (calls_[i]) text.add("  %-32s %12llu calls\n", kEntryNames[i], count(calls_[i]));
-      any = any || calls_[i];
+      if (!calls_[i]) continue;
+      text.add("  %-32s %12llu calls\n", kEntryNames[i], count(calls_[i]));
+      (i >= kscout_cblas_sgemm ? any_of_blas : any_of_gpu) = true;
     }
-    if (!any) return;
+    if (!any_of_gpu && !any_of_blas) return;
     text.add("  %llu products of %zu problems\n", count(products_), record_.problems());
     for (std::size_t i = 0; i < unread_.size(); ++i) {
       if (unread_[i]) text.add("  %llu not read: %s\n", count(unread_[i]), kUnreadWords[i].data());
     }
-    if (server_) report(*server_, text);
+    if (server_ && any_of_gpu) report(*server_, text);
+    if (blas_ && any_of_blas) report(blas_->counts(), text);
     if (report_ == "-") return text.write_to(STDERR_FILENO);
     const int file = open(report_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
     if (file < 0) {
@@ -258,13 +287,21 @@ class Core {
                count(counts.given_back));
     text.add("  %llu served; expected saving %.3f ms of GPU time\n", count(counts.served),
              counts.saved_us / 1e3);
+    if (counts.wrong_suggestions)
+      text.add("  %llu wrong suggestions of cuBLASLt avoided\n", count(counts.wrong_suggestions));
+    report_choices(counts, text);
+  }
+  /// Products of a BLAS.
+  static void report(const ServeCounts& counts, Text& text) noexcept {
+    text.add("  %llu served on the CPU\n", count(counts.served));
+    report_choices(counts, text);
+  }
+  static void report_choices(const ServeCounts& counts, Text& text) noexcept {
     if (counts.contests)
       text.add(
           "  %llu problems timed by --refine: %llu of them keep the library's kernel, %llu are not "
           "finished\n",
           count(counts.contests), count(counts.library_kept), count(counts.contests - counts.refined));
-    if (counts.wrong_suggestions)
-      text.add("  %llu wrong suggestions of cuBLASLt avoided\n", count(counts.wrong_suggestions));
     for (std::size_t i = 1; i < counts.passed.size(); ++i) {
       if (counts.passed[i])
         text.add("  %llu passed on: %s\n", count(counts.passed[i]), kPassedWords[i].data());
@@ -286,7 +323,8 @@ class Core {
   std::atomic<bool> forked_ = false;  ///< the counts are those of the parent
   /// Of handles of cuBLAS, given by the program.
   std::unordered_map<void*, std::pair<void*, std::size_t>> workspaces_;
-  std::unique_ptr<Server> server_;  ///< null: calls are not served
+  std::unique_ptr<Server> server_;    ///< null: calls are not served
+  std::unique_ptr<BlasServer> blas_;  ///< likewise
 };
 
 thread_local bool Core::holding = false;
@@ -296,6 +334,7 @@ Core* core = nullptr;
 constexpr kscout_core kFunctions = {
     .gemm = [](kscout_entry entry, const kscout_gemm_call* call) { return core->product(entry, *call); },
     .matmul = [](const kscout_matmul_call* call) { return core->product(kscout_cublasLtMatmul, *call); },
+    .blas = [](kscout_entry entry, const kscout_blas_call* call) { return core->blas(entry, *call); },
     .after_original = [](int status) { core->after_original(status); },
     .other = [](kscout_entry entry) { core->other(entry); },
     .give_back = [] { return static_cast<int>(core->give_back()); },

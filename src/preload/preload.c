@@ -1,5 +1,5 @@
-/* Takes a program's calls of cuBLAS, cuBLASLt and cuDNN, gives them to the core, and passes those on that the
- * core does not serve.
+/* Takes a program's calls of cuBLAS, cuBLASLt and cuDNN (those of a BLAS: blas_calls.c), gives them to the
+ * core, and passes those on that the core does not serve.
  *
  * LD_PRELOAD loads this library into every process, so it needs nothing but libc. The core
  * (libkscout_preload_core.so) is opened at the first call, with local scope, and only where
@@ -18,9 +18,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "preload/calls.h"
-
-#define TAKEN __attribute__((visibility("default")))
+#include "preload/taken.h"
 
 /* ---- The original functions. */
 
@@ -44,11 +42,49 @@ static int take_path(struct dl_phdr_info* info, size_t size, void* of) {
   return 1;
 }
 
+/* The paths of all loaded libraries, each with its final zero. Nothing may be opened while they are listed.
+ */
+struct paths {
+  char* text;
+  size_t size;
+};
+static int add_path(struct dl_phdr_info* info, size_t size, void* of) {
+  struct paths* const paths = of;
+  const size_t length = strlen(info->dlpi_name) + 1;
+  char* text;
+  (void)size;
+  if (length == 1 || !(text = realloc(paths->text, paths->size + length))) return 0;
+  memcpy(text + paths->size, info->dlpi_name, length);
+  paths->text = text;
+  paths->size += length;
+  return 0;
+}
+
+/* The function in the first library that has it, itself or through the libraries that it needs. */
+static void* find_anywhere(const char* symbol) {
+  struct paths paths = {NULL, 0};
+  void* function = NULL;
+  Dl_info here, there;
+  dl_iterate_phdr(add_path, &paths);
+  for (size_t at = 0; at < paths.size && !function; at += strlen(paths.text + at) + 1) {
+    void* const handle = dlopen(paths.text + at, RTLD_LAZY | RTLD_NOLOAD);
+    if (!handle) continue;
+    function = dlsym(handle, symbol);
+    if (function && dladdr(function, &there) && dladdr((void*)add_path, &here) &&
+        there.dli_fbase == here.dli_fbase)
+      function = NULL;              /* our own */
+    if (!function) dlclose(handle); /* else it stays open: the function is kept */
+  }
+  free(paths.text);
+  return function;
+}
+
 static void* find(const char* library, const char* symbol) {
   struct search search = {library, ""};
   void* handle;
   void* const next = dlsym(RTLD_NEXT, symbol);
   if (next) return next;
+  if (!*library) return find_anywhere(symbol);
   if (!dl_iterate_phdr(take_path, &search)) return NULL;
   handle = dlopen(search.path, RTLD_LAZY | RTLD_NOLOAD); /* stays open: the function is kept */
   return handle ? dlsym(handle, symbol) : NULL;
@@ -61,8 +97,7 @@ struct original {
 #define ORIGINAL(name, library, missing) {#name, library, NULL},
 static struct original originals[] = {KSCOUT_TAKEN(ORIGINAL)};
 
-/* The original of an entry, or null, which is reported once. */
-static void* original(enum kscout_entry entry) {
+void* original(enum kscout_entry entry) {
   struct original* const one = &originals[entry];
   static atomic_int reported;
   void* function = atomic_load_explicit(&one->function, memory_order_acquire);
@@ -71,7 +106,7 @@ static void* original(enum kscout_entry entry) {
   atomic_store_explicit(&one->function, function, memory_order_release);
   if (!function && !atomic_exchange(&reported, 1)) {
     fprintf(stderr, "kscout exec: %s is called, and no loaded %s has it; the call fails\n", one->name,
-            one->library);
+            *one->library ? one->library : "library");
   }
   return function;
 }
@@ -132,7 +167,7 @@ static void open_core(void) {
 
 static __thread int inside __attribute__((tls_model("initial-exec")));
 
-static const struct kscout_core* begin(void) {
+const struct kscout_core* begin(void) {
   const struct kscout_core* core = NULL;
   if (inside++ == 0) {
     const int error = errno;
@@ -145,11 +180,11 @@ static const struct kscout_core* begin(void) {
 /* The core that watches the original of this thread's call. */
 static __thread const struct kscout_core* watching __attribute__((tls_model("initial-exec")));
 
-static int is_served(const struct kscout_core* core, enum kscout_answer answer) {
+int is_served(const struct kscout_core* core, enum kscout_answer answer) {
   if (answer == kscout_pass_watched) watching = core;
   return answer == kscout_served;
 }
-static int end(int status) {
+int end(int status) {
   if (watching) watching->after_original(status);
   watching = NULL;
   --inside;
@@ -338,7 +373,8 @@ static void report_no_call(void) {
   int file;
   if (!report || !process || strtol(process, NULL, 10) != getpid() || atomic_load(&called)) return;
   file = to_stderr ? STDERR_FILENO : open(report, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
-  dprintf(file, "kscout exec: process %d: no call of cuBLAS, cuBLASLt or cuDNN was seen\n", (int)getpid());
+  dprintf(file, "kscout exec: process %d: no call of a BLAS, cuBLAS, cuBLASLt or cuDNN was seen\n",
+          (int)getpid());
   if (!to_stderr) close(file);
 }
 

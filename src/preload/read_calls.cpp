@@ -355,4 +355,22 @@ Passed read_operands(const kscout_matmul_call& call, const Library& library, con
   return Passed::none;
 }
 
+Unread read(const kscout_blas_call& call, GemmProblem& problem) noexcept {
+  return set_problem({.transa = call.transa != 0,
+                      .transb = call.transb != 0,
+                      .m = call.m,
+                      .n = call.n,
+                      .k = call.k,
+                      .a = {.type = kR32F, .leading = call.lda},
+                      .b = {.type = kR32F, .leading = call.ldb},
+                      .c = {.type = kR32F, .leading = call.ldc},
+                      .compute = kCompute32F,
+                      .accumulate = call.beta != 0},
+                     problem);
+}
+
+Operands operands_of(const kscout_blas_call& call) noexcept {
+  return {.a = call.b, .b = call.a, .c = call.c, .alpha = call.alpha, .beta = call.beta};
+}
+
 }  // namespace kscout::preload

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Turns calls of cuBLAS and cuBLASLt into GEMM problems.
+/// Turns calls of cuBLAS, cuBLASLt and a BLAS into GEMM problems.
 ///
 ///     GemmProblem problem;
 ///     if (const Unread why = read(call, library, problem); why == Unread::none) count(problem);
@@ -56,6 +56,7 @@ enum class Passed : std::uint8_t {
   strides,
   bias,
   address,
+  nothing,
   // the choice
   small,
   model,
@@ -71,7 +72,7 @@ enum class Passed : std::uint8_t {
   workspace,
   failed,
 };
-inline constexpr std::array<std::string_view, 21> kPassedWords = {
+inline constexpr std::array<std::string_view, 22> kPassedWords = {
     "",
     "a compute type or math mode that asks for the library's own arithmetic",
     "alpha and beta of another type than fp32",
@@ -81,6 +82,7 @@ inline constexpr std::array<std::string_view, 21> kPassedWords = {
     "items of a batch that do not follow each other",
     "a bias of another type than D, or with a distance between the items of a batch",
     "an address that is no multiple of 16 bytes",
+    "alpha is 0",
     "small products",
     "no model knows the problem",
     "the model expects too little from another choice",
@@ -131,6 +133,7 @@ struct Library {
 /// Sets `problem`, unless a reason is returned.
 Unread read(const kscout_gemm_call& call, const Library& library, GemmProblem& problem) noexcept;
 Unread read(const kscout_matmul_call& call, const Library& library, GemmProblem& problem) noexcept;
+Unread read(const kscout_blas_call& call, GemmProblem& problem) noexcept;
 
 /// Sets `operands` of a call that read() accepted, unless a reason is returned. Leaves the workspace of a
 /// handle of cuBLAS to the caller.
@@ -138,5 +141,6 @@ Passed read_operands(const kscout_gemm_call& call, const Library& library, const
                      Operands& operands) noexcept;
 Passed read_operands(const kscout_matmul_call& call, const Library& library, const GemmProblem& problem,
                      Operands& operands) noexcept;
+Operands operands_of(const kscout_blas_call& call) noexcept;
 
 }  // namespace kscout::preload

@@ -187,7 +187,7 @@ class ExecTest(unittest.TestCase):
         done = self.exec(PLAIN, "a b", "", "--report", "--", "-x", env={"LD_PRELOAD": ""})
         self.assertEqual(done.stdout, f"[a b][][--report][--][-x] {PRELOAD}\n")
         self.assertEqual((done.returncode, done.stderr), (6, ""))
-        self.assertEqual(self.report_text().count("no call of cuBLAS, cuBLASLt or cuDNN was seen"), 1)
+        self.assertEqual(self.report_text().count("no call of a BLAS, cuBLAS, cuBLASLt or cuDNN was seen"), 1)
         self.assertEqual(rows_of(self.record), {})
 
     def test_a_program_without_blas_opens_no_core(self):

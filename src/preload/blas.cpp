@@ -1,0 +1,267 @@
+#include "preload/blas.h"
+
+#include <algorithm>
+#include <cfenv>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <limits>
+#include <string_view>
+#include <utility>
+
+#include <kscout/error.h>
+
+#include "backend/cpu/cpu_backend.h"
+#include "core/thread_limit.h"
+#include "dispatch/padding.h"
+#include "dispatch/solver.h"
+#include "measure/timing.h"
+
+namespace kscout::preload {
+
+namespace {
+
+constexpr std::size_t kMaxDecisions = 16384, kMaxIdle = 64;
+/// The BLAS computes these about as fast as a call passes through here.
+constexpr double kSmallFlop = 2e5;
+constexpr int kContestCalls = 12;
+constexpr double kNone = std::numeric_limits<double>::infinity();
+
+/// The function that says how many threads the BLAS of an entry uses.
+const char* name_of_threads(kscout_entry entry) noexcept {
+  return entry == kscout_scipy_cblas_sgemm64_ ? "scipy_openblas_get_num_threads64_"
+                                              : "openblas_get_num_threads";
+}
+
+/// What the environment and the machine allow. A variable that is no number binds OpenBLAS neither.
+int allowed_threads() {
+  int threads = thread_limit(0, cpu_backend().device()).threads;
+  const char* const value = std::getenv("OPENBLAS_NUM_THREADS");
+  int given = 0;
+  if (value && std::from_chars(value, value + std::strlen(value), given).ec == std::errc() && given > 0)
+    threads = std::min(threads, given);
+  return threads;
+}
+
+/// Keeps the caller's floating-point environment: models and kernels raise exceptions that mean nothing, for
+/// features that do not exist and for the padding of tiles. NumPy reports them, and programs may trap them.
+class FloatingPoint {
+ public:
+  FloatingPoint() noexcept { std::feholdexcept(&environment_); }
+  ~FloatingPoint() { std::fesetenv(&environment_); }
+  FloatingPoint(const FloatingPoint&) = delete;
+  FloatingPoint& operator=(const FloatingPoint&) = delete;
+
+ private:
+  std::fenv_t environment_;
+};
+
+}  // namespace
+
+/// What is done about a problem.
+struct BlasServer::Decision {
+  Passed why = Passed::none;
+  Solution solution;
+  std::size_t workspace_bytes = 0;
+  std::vector<std::unique_ptr<Launch>> idle;  ///< a launch runs in one thread at a time
+  // --refine
+  bool is_open = false;
+  int calls = 0, running = 0;
+  double pick_us = kNone, library_us = kNone;
+
+  /// Whether the next call of a contest is the library's.
+  bool is_librarys_turn() const noexcept { return calls % 2 == 1; }
+};
+
+/// A call between begin() and finish().
+struct BlasServer::Running {
+  Decision* decision = nullptr;
+  std::unique_ptr<Launch> launch;
+  std::unique_ptr<Workspace> workspace;
+  bool timed = false;      ///< of a contest
+  bool counts = false;     ///< and not the first call of its kernel
+  std::int64_t begin = 0;  ///< ns
+};
+
+namespace {
+
+/// The original that this thread is about to call for a contest.
+struct TimedOriginal {
+  void* decision = nullptr;
+  bool counts = false;
+  std::int64_t begin = 0;
+};
+thread_local TimedOriginal timed_original;
+
+}  // namespace
+
+BlasServer::BlasServer(kscout_find find, const ServeSettings& settings) : find_(find), settings_(settings) {}
+BlasServer::~BlasServer() = default;
+
+int BlasServer::threads_for(kscout_entry entry) {
+  int most = max_threads_;
+  if (most == 0) max_threads_ = most = allowed_threads();
+  auto& known = blas_threads_[entry];
+  auto* function = known.load();
+  if (!function) {
+    // Not under a lock: a library that computes while it is loaded holds the loader's.
+    function = reinterpret_cast<int (*)()>(find_(KSCOUT_ANY_LIBRARY, name_of_threads(entry)));
+    if (!function) function = [] { return std::numeric_limits<int>::max(); };
+    known = function;
+  }
+  return std::clamp(function(), 1, most);
+}
+
+BlasServer::Decision& BlasServer::decide(const Asked& asked) {
+  if (const auto found = decisions_.find(asked); found != decisions_.end()) return *found->second;
+  auto decision = std::make_unique<Decision>();
+  try {
+    choose(asked, *decision);
+  } catch (const Error& error) {
+    decision->why = error.code() == Errc::unsupported ? Passed::kernel : Passed::failed;
+  } catch (const std::exception&) {
+    decision->why = Passed::failed;
+  }
+  return *decisions_.emplace(asked, std::move(decision)).first->second;
+}
+
+void BlasServer::choose(const Asked& asked, Decision& decision) {
+  auto& solver = solvers_[asked.threads];
+  if (!solver) {
+    Registry registry;
+    registry.add(cpu_backend());
+    solver = std::make_unique<Solver>(std::move(registry),
+                                      DispatchPolicy{.db = settings_.db, .threads = asked.threads});
+  }
+  decision.solution = solver->solve(asked.problem);
+  auto launch = solver->make_ready(asked.problem, decision.solution);
+  const ChoiceSource source = decision.solution.choice.decided_by;
+  const bool is_known = source != ChoiceSource::analytic && source != ChoiceSource::fallback;
+  if (!is_known && !settings_.refine) {
+    decision.why = Passed::model;
+    return;
+  }
+  decision.workspace_bytes = launch->workspace_bytes();
+  decision.idle.push_back(std::move(launch));
+  if (settings_.refine && source != ChoiceSource::forced) {
+    decision.is_open = true;
+    contests_.fetch_add(1, std::memory_order_relaxed);
+  }
+}
+
+Passed BlasServer::begin(kscout_entry entry, const GemmProblem& problem, Running& running) {
+  const Asked asked{problem, threads_for(entry)};
+  const std::scoped_lock lock(mutex_);
+  if (decisions_.size() >= kMaxDecisions && !decisions_.contains(asked)) return Passed::failed;
+  Decision& one = decide(asked);
+  if (one.why != Passed::none) return one.why;
+  running.decision = &one;
+  if (one.is_open && one.calls < kContestCalls) {
+    running.timed = true;
+    running.counts = one.calls >= 2;
+    const bool library = one.is_librarys_turn();
+    ++one.calls;
+    ++one.running;
+    if (library) return Passed::timed;
+  }
+  if (!one.idle.empty()) {
+    running.launch = std::move(one.idle.back());
+    one.idle.pop_back();
+  } else {
+    running.launch = solvers_[asked.threads]->make_ready(problem, one.solution);
+  }
+  if (one.workspace_bytes > 0) {
+    if (idle_.empty()) {
+      running.workspace = std::make_unique<Workspace>();
+    } else {
+      running.workspace = std::move(idle_.back());
+      idle_.pop_back();
+    }
+  }
+  return Passed::none;
+}
+
+void BlasServer::finish(Running running) noexcept try {
+  const double us =
+      running.timed && running.counts ? static_cast<double>(now_ns() - running.begin) / 1e3 : kNone;
+  const std::scoped_lock lock(mutex_);
+  Decision& one = *running.decision;
+  if (running.timed) {
+    double& best = running.launch ? one.pick_us : one.library_us;
+    best = std::min(best, us);
+    if (--one.running == 0 && one.calls == kContestCalls) {
+      one.is_open = false;
+      refined_.fetch_add(1, std::memory_order_relaxed);
+      if (one.library_us < one.pick_us) {
+        one.why = Passed::slower;
+        one.idle.clear();
+        library_kept_.fetch_add(1, std::memory_order_relaxed);
+      }
+    }
+  }
+  if (running.launch && one.why == Passed::none) one.idle.push_back(std::move(running.launch));
+  if (running.workspace && idle_.size() < kMaxIdle) idle_.push_back(std::move(running.workspace));
+} catch (...) {  // no memory: the launch or the workspace is made again
+}
+
+Passed BlasServer::serve(kscout_entry entry, const GemmProblem& problem, const Operands& operands) noexcept {
+  Passed why = Passed::failed;
+  try {
+    if (flop_count(problem) < kSmallFlop) {
+      why = Passed::small;
+    } else if (operands.alpha == 0) {
+      why = Passed::nothing;
+    } else {
+      const FloatingPoint guard;
+      Running running;
+      why = begin(entry, problem, running);
+      if (running.timed) running.begin = now_ns();
+      if (why == Passed::timed) {
+        timed_original = {running.decision, running.counts, running.begin};
+      } else if (why == Passed::none) {
+        void* const workspace =
+            running.workspace ? running.workspace->at_least(host_memory(), running.decision->workspace_bytes)
+                              : nullptr;
+        running.launch->run(GemmBuffers{.a = operands.a,
+                                        .b = operands.b,
+                                        .c = operands.c,
+                                        .alpha = operands.alpha,
+                                        .beta = operands.beta},
+                            workspace);
+        finish(std::move(running));
+        served_.fetch_add(1, std::memory_order_relaxed);
+        return Passed::none;
+      }
+    }
+  } catch (...) {  // before C is written: no memory
+  }
+  passed_[static_cast<std::size_t>(why)].fetch_add(1, std::memory_order_relaxed);
+  return why;
+}
+
+bool BlasServer::after_original() noexcept {
+  const TimedOriginal call = std::exchange(timed_original, {});
+  if (!call.decision) return false;
+  finish({.decision = static_cast<Decision*>(call.decision),
+          .launch = nullptr,
+          .workspace = nullptr,
+          .timed = true,
+          .counts = call.counts,
+          .begin = call.begin});
+  return true;
+}
+
+ServeCounts BlasServer::counts() const noexcept {
+  ServeCounts counts{
+      .served = served_, .contests = contests_, .refined = refined_, .library_kept = library_kept_};
+  std::ranges::transform(passed_, counts.passed.begin(), [](const auto& count) { return count.load(); });
+  return counts;
+}
+
+void BlasServer::in_child() noexcept {
+  served_ = contests_ = refined_ = library_kept_ = 0;
+  for (auto& count : passed_) count = 0;
+}
+
+}  // namespace kscout::preload

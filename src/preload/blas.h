@@ -1,0 +1,86 @@
+#pragma once
+/// \file
+/// Computes a program's products of a BLAS on the CPU, with the native kernels that the models choose.
+///
+///     BlasServer server(find, settings);
+///     if (server.serve(kscout_cblas_sgemm, problem, operands) != Passed::none) call_the_original();
+///
+/// Each problem is decided once for each number of threads. A call returns when C is complete. Calls of
+/// several threads run side by side; where all want several threads, one of them gets these. Thread-safe,
+/// also across fork(): children are served.
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include <kscout/backend.h>
+#include <kscout/problem.h>
+
+#include "core/fork_mutex.h"
+#include "dispatch/padding.h"
+#include "preload/calls.h"
+#include "preload/read_calls.h"
+#include "preload/serve.h"
+
+namespace kscout {
+class Solver;
+}
+
+namespace kscout::preload {
+
+class BlasServer {
+ public:
+  BlasServer(kscout_find find, const ServeSettings& settings);
+  ~BlasServer();
+  BlasServer(const BlasServer&) = delete;
+  BlasServer& operator=(const BlasServer&) = delete;
+
+  /// Computes the product; or returns why the BLAS has to. C is unchanged then.
+  Passed serve(kscout_entry entry, const GemmProblem& problem, const Operands& operands) noexcept;
+  /// Follows the original of a call for which serve() returned Passed::timed; false for other calls.
+  bool after_original() noexcept;
+
+  ServeCounts counts() const noexcept;
+  /// Forgets the counts of the parent process.
+  void in_child() noexcept;
+
+ private:
+  /// A problem on at most so many threads.
+  struct Asked {
+    GemmProblem problem;
+    int threads;
+    bool operator==(const Asked&) const = default;
+  };
+  struct Hash {
+    std::size_t operator()(const Asked& asked) const noexcept {
+      return quick_hash(asked.problem) + static_cast<std::size_t>(asked.threads);
+    }
+  };
+  struct Decision;
+  struct Running;
+
+  int threads_for(kscout_entry entry);
+  Decision& decide(const Asked& asked);
+  void choose(const Asked& asked, Decision& decision);
+  /// The launch and workspace of a call, unless a reason is returned.
+  Passed begin(kscout_entry entry, const GemmProblem& problem, Running& running);
+  void finish(Running running) noexcept;
+
+  const kscout_find find_;
+  const ServeSettings settings_;
+  std::array<std::atomic<std::uint64_t>, kPassedWords.size()> passed_{};
+  std::atomic<std::uint64_t> served_ = 0, contests_ = 0, refined_ = 0, library_kept_ = 0;
+
+  std::atomic<int> max_threads_ = 0;  ///< that the environment and the machine allow; 0: not read
+  /// How many threads the BLAS of an entry would use; null: not looked for.
+  std::array<std::atomic<int (*)()>, kscout_entries> blas_threads_{};
+
+  ForkMutex mutex_{ForkLevel::dispatcher};  ///< guards the members below; not held while a kernel runs
+  std::unordered_map<int, std::unique_ptr<Solver>> solvers_;  ///< by number of threads
+  std::unordered_map<Asked, std::unique_ptr<Decision>, Hash> decisions_;
+  std::vector<std::unique_ptr<Workspace>> idle_;
+};
+
+}  // namespace kscout::preload

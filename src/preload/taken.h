@@ -1,0 +1,21 @@
+#pragma once
+/* What the functions of libkscout_preload.so that replace others share.
+ *
+ *     TAKEN int name(int x) {
+ *       const struct kscout_core* const core = begin();
+ *       if (core && is_served(core, core->gemm(kscout_name, &call))) return end(0);
+ *       return end(((int (*)(int))original(kscout_name))(x));
+ *     } */
+#include "preload/calls.h"
+
+#define TAKEN __attribute__((visibility("default")))
+
+/* The original of an entry, or null, which is reported once. */
+void* original(enum kscout_entry entry);
+
+/* Begins a call. Null where nothing is to be served or counted: inside of another call, or without a core. */
+const struct kscout_core* begin(void);
+/* Whether the core computed the product; else the original follows. */
+int is_served(const struct kscout_core* core, enum kscout_answer answer);
+/* Ends a call with the original's status, which it returns. */
+int end(int status);

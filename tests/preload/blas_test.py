@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+"""kscout exec on products of a BLAS: NumPy's own library where NumPy is the wheel, and a stand-in for those of a system.
+
+    blas_test.py FOLDER_OF_PROGRAMS STAND_IN MODELS [TEST...]
+
+Runs with the Python that has NumPy.
+"""
+import glob
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import numpy
+
+PROGRAMS, STAND_IN, MODELS = (os.path.abspath(path) for path in sys.argv[1:4])
+KSCOUT = os.path.join(PROGRAMS, "kscout")
+PRODUCTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "blas_products.py")
+OWN = glob.glob(os.path.join(os.path.dirname(numpy.__file__), os.pardir, "numpy.libs", "libscipy_openblas64_*"))
+WHEEL = "scipy_cblas_sgemm64_"
+
+
+class BlasTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="kscout_blas_")
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.report = os.path.join(self.folder, "report.txt")
+        self.env = {name: value for name, value in os.environ.items()
+                    if not name.startswith(("KSCOUT_", "LD_PRELOAD", "OPENBLAS_", "OMP_"))}
+        self.env.update(HOME=self.folder, XDG_DATA_HOME=self.folder, LC_ALL="C", KSCOUT_MODEL_PATH=MODELS)
+
+    def exec(self, function, word, count=0, options=(), **env):
+        """The reports of all processes, and how many products were served."""
+        if os.path.exists(self.report):
+            os.remove(self.report)
+        library = STAND_IN if function != WHEEL else OWN[0]
+        done = subprocess.run([KSCOUT, "exec", "--report", self.report, *options, "--", sys.executable, "-W", "error", PRODUCTS,
+                               function, library, word, str(count)],
+                              env={**self.env, **env}, text=True, capture_output=True, timeout=200, check=False)
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+        self.assertTrue(done.stdout.endswith("agree\n"), done.stdout)
+        with open(self.report, encoding="utf-8") as file:
+            text = file.read()
+        self.assertNotIn("our code failed", text)
+        self.output = done.stdout
+        return text, sum(int(count) for count in re.findall(r"\n  (\d+) served on the CPU\n", text))
+
+    @unittest.skipUnless(OWN, "NumPy is not the wheel with its own OpenBLAS")
+    def test_numpys_library_agrees(self):
+        text, served = self.exec(WHEEL, "random", 2000)
+        self.assertRegex(text, rf"{WHEEL} +2000 calls\n  2000 products of ")
+        self.assertGreater(served, 250)
+        self.assertRegex(text, r"\n  \d+ passed on: small products\n  \d+ passed on: no model knows the problem\n")
+
+    @unittest.skipUnless(OWN, "NumPy is not the wheel with its own OpenBLAS")
+    def test_numpy_itself_is_served(self):
+        text, served = self.exec(WHEEL, "numpy")
+        self.assertRegex(text, rf"{WHEEL} +15 calls\n")
+        self.assertGreaterEqual(served, 10)
+
+    def test_the_functions_of_a_system_agree(self):
+        for function in ("cblas_sgemm", "sgemm_"):
+            text, served = self.exec(function, "random", 300)
+            self.assertRegex(text, rf"\n  {function} +300 calls\n")
+            self.assertGreater(served, 40)
+            self.assertIn(f"original calls {600 - served}\n", self.output, "what is not served reaches the original, once")
+
+    def test_wrong_and_empty_products_are_the_originals(self):
+        for function in ("cblas_sgemm", "sgemm_"):
+            text, served = self.exec(function, "odd")
+            self.assertEqual(served, 0)
+            self.assertRegex(text, "1 passed on: alpha is 0")
+            self.assertRegex(text, "3 not read: sizes")
+
+    def test_threads_compute_side_by_side(self):
+        text, served = self.exec("sgemm_", "threads", 60)
+        self.assertRegex(text, r"\n  sgemm_ +480 calls\n")
+        self.assertGreater(served, 50)
+
+    def test_children_are_served(self):
+        text, served = self.exec("sgemm_", "fork", 40)
+        counts = sorted(int(count) for count in re.findall(r"\n  sgemm_ +(\d+) calls", text))
+        self.assertEqual(counts, [40] * 6 + [160])
+        self.assertGreater(served, 7 * 4)
+
+    def test_the_threads_of_the_library_bound_ours(self):
+        bound = [(1, {}), (64, {"OPENBLAS_NUM_THREADS": "1"}), (64, {"OMP_NUM_THREADS": "1"})]
+        for count, env in [*bound, (64, {})]:
+            text, served = self.exec("sgemm_", "equal", count, **env)
+            self.assertEqual(served, 20, text)
+            more = int(len(os.sched_getaffinity(0)) > 1 and not env and count > 1)
+            self.assertRegex(self.output, r"new threads [1-9]" if more else "new threads 0\n")
+
+    def test_refine_keeps_the_faster(self):
+        # The stand-in computes one element after the other.
+        text, served = self.exec("sgemm_", "equal", options=["--refine"])
+        self.assertEqual(served, 14)
+        self.assertIn("1 problems timed by --refine: 0 of them keep the library's kernel, 0 are not finished", text)
+        self.assertIn("6 passed on: timed for --refine", text)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[4:]], verbosity=1)

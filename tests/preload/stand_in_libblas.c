@@ -1,0 +1,43 @@
+/* Stands in for a BLAS on the CPU, with sums in double. As in Netlib's libraries, cblas_sgemm calls sgemm_.
+ */
+#include <stddef.h>
+#include <stdlib.h>
+
+static int calls, threads = 1024;
+
+/* The products that arrived, also those that the library asks of itself. */
+int stand_in_calls(void) { return calls; }
+/* What openblas_get_num_threads returns. */
+void stand_in_threads(int most) { threads = most; }
+int openblas_get_num_threads(void) { return threads; }
+
+static float at(const float* matrix, int leading, int transposed, int row, int column) {
+  return transposed ? matrix[(size_t)row * (size_t)leading + (size_t)column]
+                    : matrix[(size_t)column * (size_t)leading + (size_t)row];
+}
+
+void sgemm_(const char* transa, const char* transb, const int* m, const int* n, const int* k,
+            const float* alpha, const float* a, const int* lda, const float* b, const int* ldb,
+            const float* beta, float* c, const int* ldc, size_t length_a, size_t length_b) {
+  if (length_a != 1 || length_b != 1) abort();
+  ++calls;
+  for (int j = 0; j < *n; ++j) {
+    for (int i = 0; i < *m; ++i) {
+      float* const to = &c[(size_t)j * (size_t)*ldc + (size_t)i];
+      double sum = 0;
+      for (int l = 0; l < *k && *alpha != 0; ++l)
+        sum += (double)at(a, *lda, *transa != 'N', i, l) * (double)at(b, *ldb, *transb != 'N', l, j);
+      *to = (float)((double)*alpha * sum + (*beta != 0 ? (double)*beta * (double)*to : 0));
+    }
+  }
+}
+
+void cblas_sgemm(int order, int transa, int transb, int m, int n, int k, float alpha, const float* a, int lda,
+                 const float* b, int ldb, float beta, float* c, int ldc) {
+  const char *const ta = transa == 111 ? "N" : "T", *const tb = transb == 111 ? "N" : "T";
+  if (order == 101) {
+    sgemm_(tb, ta, &n, &m, &k, &alpha, b, &ldb, a, &lda, &beta, c, &ldc, 1, 1);
+  } else {
+    sgemm_(ta, tb, &m, &n, &k, &alpha, a, &lda, b, &ldb, &beta, c, &ldc, 1, 1);
+  }
+}
