@@ -53,10 +53,10 @@ Verification VerifiedLaunch::check(const Reference& reference) {
 }
 
 double VerifiedLaunch::packing_us() {
-  constexpr int kPackings = 5;
+  constexpr int kMeasuredPackings = 5;
   if (launch_->packed_bytes() == 0) return std::numeric_limits<double>::quiet_NaN();
   std::vector<double> samples;
-  for (int i = 0; i < kPackings; ++i) {
+  for (int i = 0; i < kMeasuredPackings; ++i) {
     samples.push_back(
         pack_us(*launch_, operands_.device().memory(), operands_.operand(Buffers::packable), packed_.data()));
   }
