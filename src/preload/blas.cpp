@@ -23,7 +23,7 @@ namespace kscout::preload {
 namespace {
 
 constexpr std::size_t kMaxDecisions = 16384, kMaxIdle = 64;
-/// The BLAS computes these about as fast as a call passes through here.
+/// Products below take a few microseconds: there is little to gain.
 constexpr double kSmallFlop = 2e5;
 constexpr int kContestCalls = 12;
 constexpr double kNone = std::numeric_limits<double>::infinity();
