@@ -3,19 +3,21 @@
 // eight, each mapped to the nearest available CUTLASS kernel. All use the same workspace and cold caches;
 // only kernel time counts; samples are interleaved in one run.
 //
-//     gemm_cuda --problems held_out.txt [--model models/gemm_bf16_h200] [--csv FILE] [--limit N]
+//     gemm_cuda --problems held_out.txt [--model models/gemm_bf16_h200] [--torch FILE] [--csv FILE] [--limit N]
 //
-// Reads a file of problem texts; `kscout problems --file` and docs/bench/gemm_h200.md say how the held-out
-// ones were written. A joint model and the CUTLASS peer need KSCOUT_LIBRARY_PATH (docs/cutlass.md); the peer
-// also needs its library (KSCOUT_NVMMH).
+// Reads files of problem texts, each a distribution with results of its own; `kscout problems --file` and
+// docs/bench/gemm_h200.md say how the held-out ones were written. --torch: PyTorch's times of the same
+// problems on this GPU, by bench/torch_times.py. A joint model and the CUTLASS peer need KSCOUT_LIBRARY_PATH
+// (docs/cutlass.md); the peer also needs its library (KSCOUT_NVMMH).
 #include "gemm_cuda.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,13 +35,16 @@
 #include "op/gemm/gemm_sets.h"
 #include "op/problem_sets.h"
 #include "provider/cublaslt/cublaslt.h"
+#include "torch_times.h"
 
 namespace kscout::bench {
 namespace {
 
 struct Options {
-  std::string problems, model = "models/gemm_bf16_h200", csv;
+  std::vector<std::string> problems;
+  std::string model = "models/gemm_bf16_h200", csv, torch;
   std::size_t limit = 0;
+  int runs = 3;
   bool no_decode = false;
 };
 
@@ -54,11 +59,26 @@ KernelConfig suggestion(int place) {
 /// The results of one problem.
 struct Row {
   GemmProblem problem;
-  std::string config;  ///< ours, by name
+  std::string distribution;
+  std::string config;   ///< ours, by name
+  std::string missing;  ///< why there is no comparison, one of the words of kReasons; empty: there is one
+  std::string detail;   ///< what the library or the verification says
   Timed ours, first, best;
   Timed nvmmh, nvmmh_best;  ///< NaN where none of its suggestions is available
   bool exact = false;       ///< its first suggestion is available without changes
+  Timed torch;
 };
+
+constexpr std::array kReasons = {"vendor wrong", "refused by us", "no memory", "no suggestion",
+                                 "ours failed"};
+
+/// Why the first suggestion has no time, by the failure of GpuMatch.
+const char* reason_of(const std::string& failure) {
+  if (failure.starts_with(word(Status::wrong))) return kReasons[0];
+  if (failure.find("which rule") != std::string::npos) return kReasons[1];
+  if (failure.find("memory") != std::string::npos) return kReasons[2];
+  return kReasons[3];
+}
 
 /// nvMatmulHeuristics, restricted to the available compiled kernels.
 class CutlassPeer {
@@ -123,17 +143,27 @@ class CutlassPeer {
 class Match {
  public:
   /// `peer` may be null: then there is no CUTLASS peer.
-  Match(const Selector& selector, CutlassPeer* peer) : selector_(selector), rival_(peer) {}
+  Match(const Selector& selector, CutlassPeer* peer, int runs)
+      : selector_(selector), rival_(peer), runs_(runs) {}
 
-  /// Nothing when our choice or the first suggestion cannot compute the problem, or computes it wrongly.
-  std::optional<Row> play(const GemmProblem& problem) {
+  /// Row::missing says when our choice or the first suggestion cannot compute the problem, or computes it
+  /// wrongly.
+  Row play(const GemmProblem& problem) {
     const Choice choice = selector_.select(problem);
-    match_.open(problem);
+    Row row;
+    row.problem = problem;
+    row.config = Selector::name(problem, choice);
+    try {
+      match_.open(problem);
+    } catch (const Error& error) {
+      if (error.code() != Errc::unsupported) throw;
+      row.missing = "no memory", row.detail = error.what();
+      return row;
+    }
     // The fastest of the eight is determined by timing before the comparison, as an application would do it.
     std::vector<KernelConfig> eight;
     for (int place = 1; place <= kSuggestions; ++place) eight.push_back(suggestion(place));
     std::vector<KernelConfig> players = {choice.config, eight[0], eight[fastest_of(match_.time(eight))]};
-    Row row{problem, Selector::name(problem, choice), {}, {}, {}, {}, {}, false};
     if (rival_) {
       const auto theirs = rival_->suggestions(problem, row.exact);
       if (!theirs.empty()) {
@@ -141,11 +171,16 @@ class Match {
         players.insert(players.end(), {theirs.front(), theirs[fastest]});
       }
     }
-    const std::vector<Timed> match = match_.time(players);
-    if (std::isnan(match[0].us) || std::isnan(match[1].us)) return std::nullopt;
+    const std::vector<Timed> match = match_.time(players, runs_);
+    const auto& failures = match_.last_failures();
     row.ours = match[0];
     row.first = match[1];
     row.best = match[2];
+    if (std::isnan(row.ours.us)) {
+      row.missing = "ours failed", row.detail = failures[0];
+    } else if (std::isnan(row.first.us)) {
+      row.missing = reason_of(failures[1]), row.detail = failures[1];
+    }
     if (match.size() > 3) {
       row.nvmmh = match[3];
       row.nvmmh_best = match[4];
@@ -156,6 +191,7 @@ class Match {
  private:
   const Selector& selector_;
   CutlassPeer* rival_;
+  int runs_;
   GpuMatch match_;
 };
 
@@ -173,6 +209,8 @@ std::string kind_of(const GemmProblem& p) {
   return "m above 256";
 }
 
+using Groups = std::map<std::string, std::vector<const Row*>>;
+
 void print_line(const std::string& kind, const std::vector<const Row*>& rows) {
   const Summary first = against(&Row::first, rows), best = against(&Row::best, rows);
   fmt::print("{:22} {:>5} | {:>8.3f} {:>7.3f} {:>7.3f} {:>5} {:>6} | {:>8.3f} {:>7.3f} {:>5} {:>6}\n", kind,
@@ -188,8 +226,7 @@ void print_line_nvmmh(const std::string& kind, const std::vector<const Row*>& ro
              best.geomean, best.p10, best.wins, best.losses);
 }
 
-void print_nvmmh(const std::map<std::string, std::vector<const Row*>>& kinds,
-                 const std::vector<const Row*>& all) {
+void print_nvmmh(const Groups& kinds, const std::vector<const Row*>& all) {
   fmt::print("\n{:22} {:>5} {:>5} | {:>8} {:>7} {:>7} {:>5} {:>6} | {:>8} {:>7} {:>5} {:>6}\n",
              "ours over nvMatmulH.'s", "", "exact", "first", "P10", "min", "wins", "losses", "best of 8",
              "P10", "wins", "losses");
@@ -199,34 +236,77 @@ void print_nvmmh(const std::map<std::string, std::vector<const Row*>>& kinds,
   fmt::print("RESULT gemm_cuda.geomean_vs_nvmmh_top8 {:.4f} x\n", against(&Row::nvmmh_best, all).geomean);
 }
 
+/// `of`: "" or the name of a distribution and a point.
+void print_results(const std::string& of, const std::vector<const Row*>& rows) {
+  const Summary first = against(&Row::first, rows);
+  fmt::print("RESULT gemm_cuda.{}geomean_vs_cublaslt {:.4f} x\n", of, first.geomean);
+  fmt::print("RESULT gemm_cuda.{}p10_vs_cublaslt {:.4f} x\n", of, first.p10);
+  fmt::print("RESULT gemm_cuda.{}min_vs_cublaslt {:.4f} x\n", of, first.least);
+  const Summary torch = against(&Row::torch, rows);
+  if (torch.problems == 0) return;
+  fmt::print("RESULT gemm_cuda.{}geomean_vs_torch {:.4f} x\n", of, torch.geomean);
+  fmt::print("RESULT gemm_cuda.{}p10_vs_torch {:.4f} x\n", of, torch.p10);
+}
+
+/// The ten largest gains over PyTorch, and the ten largest losses.
+void print_extremes(std::vector<const Row*> rows) {
+  std::erase_if(rows, [](const Row* row) { return std::isnan(row->torch.us); });
+  if (rows.empty()) return;
+  std::ranges::sort(rows, {}, [](const Row* row) { return row->ours.us / row->torch.us; });
+  constexpr std::size_t kShown = 10;
+  fmt::print("\n{:44} {:>10} {:>10} {:>10} {:>8}\n", "largest gains and losses over PyTorch", "ours us",
+             "first us", "PyTorch us", "speed");
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (i >= kShown && i + kShown < rows.size()) continue;
+    const Row& row = *rows[i];
+    fmt::print("{:44} {:>10.2f} {:>10.2f} {:>10.2f} {:>8.3f}\n", print(row.problem), row.ours.us,
+               row.first.us, row.torch.us, row.torch.us / row.ours.us);
+  }
+}
+
+void print_left_out(const std::vector<Row>& rows) {
+  for (const char* reason : kReasons) {
+    const auto count = std::ranges::count(rows, reason, &Row::missing);
+    if (count > 0) fmt::print("left out: {} {}\n", count, reason);
+  }
+}
+
 void print_tables(const std::vector<Row>& rows) {
-  std::map<std::string, std::vector<const Row*>> kinds;
+  Groups kinds, distributions;
   std::vector<const Row*> all;
   for (const Row& row : rows) {
+    if (!row.missing.empty()) continue;
     kinds[kind_of(row.problem)].push_back(&row);
+    distributions[row.distribution].push_back(&row);
     all.push_back(&row);
   }
   fmt::print("\n{:22} {:>5} | {:>8} {:>7} {:>7} {:>5} {:>6} | {:>8} {:>7} {:>5} {:>6}\n",
              "ours over cuBLASLt's", "", "first", "P10", "min", "wins", "losses", "best of 8", "P10", "wins",
              "losses");
   for (const auto& [kind, of] : kinds) print_line(kind, of);
+  if (distributions.size() > 1) {
+    for (const auto& [name, of] : distributions) print_line(name, of);
+  }
   print_line("all", all);
-  const Summary first = against(&Row::first, all);
-  fmt::print("RESULT gemm_cuda.geomean_vs_cublaslt {:.4f} x\n", first.geomean);
-  fmt::print("RESULT gemm_cuda.p10_vs_cublaslt {:.4f} x\n", first.p10);
-  fmt::print("RESULT gemm_cuda.min_vs_cublaslt {:.4f} x\n", first.least);
+  print_left_out(rows);
+  print_extremes(all);
+  print_results("", all);
   fmt::print("RESULT gemm_cuda.geomean_vs_cublaslt_best_of_8 {:.4f} x\n", against(&Row::best, all).geomean);
+  if (distributions.size() > 1) {
+    for (const auto& [name, of] : distributions) print_results(name + '.', of);
+  }
   if (against(&Row::nvmmh, all).problems > 0) print_nvmmh(kinds, all);
 }
 
 void write_csv(const std::string& file, const std::vector<Row>& rows) {
   std::ofstream out = open_csv(file,
                                "problem,weight,config,ours_us,first_us,best_of_8_us,noisy,nvmmh_us,"
-                               "nvmmh_best_of_8_us,nvmmh_exact");
+                               "nvmmh_best_of_8_us,nvmmh_exact,torch_us,distribution,missing");
   for (const Row& row : rows) {
-    out << fmt::format("{},{:g},{},{:.4f},{:.4f},{:.4f},{},{:.4f},{:.4f},{}\n", print(row.problem),
-                       row.problem.weight, row.config, row.ours.us, row.first.us, row.best.us,
-                       row.ours.noisy || row.first.noisy, row.nvmmh.us, row.nvmmh_best.us, row.exact);
+    out << fmt::format("{},{:g},{},{:.4f},{:.4f},{:.4f},{},{:.4f},{:.4f},{},{:.4f},{},{}\n",
+                       print(row.problem), row.problem.weight, row.config, row.ours.us, row.first.us,
+                       row.best.us, row.ours.noisy || row.first.noisy, row.nvmmh.us, row.nvmmh_best.us,
+                       row.exact, row.torch.us, row.distribution, row.missing);
   }
 }
 
@@ -241,11 +321,11 @@ void compare_decoding(Match& match, DType dtype) {
       std::size_t count = 0;
       for (const GemmProblem& problem : products) {
         if (problem.m != tokens) continue;
-        const auto row = match.play(problem);
-        if (!row) fail(Errc::device_failure, "{}: not timed", print(problem));
-        ours += problem.weight * row->ours.us;
-        first += problem.weight * row->first.us;
-        best += problem.weight * row->best.us;
+        const Row row = match.play(problem);
+        if (!row.missing.empty()) fail(Errc::device_failure, "{}: not timed: {}", print(problem), row.detail);
+        ours += problem.weight * row.ours.us;
+        first += problem.weight * row.first.us;
+        best += problem.weight * row.best.us;
         ++count;
       }
       fmt::print("{:16} {:>6} {:>9} {:>12.1f} {:>12.1f} {:>12.1f} {:>7.3f} {:>7.3f}\n", model, tokens, count,
@@ -254,30 +334,58 @@ void compare_decoding(Match& match, DType dtype) {
   }
 }
 
+/// The problems, and for each the distribution that it is of: the name of its file.
+struct Problems {
+  std::vector<GemmProblem> all;
+  std::vector<std::string> distributions;
+};
+
+Problems read_problems(const Options& options) {
+  Problems problems;
+  for (const std::string& file : options.problems) {
+    std::vector<GemmProblem> read = read_problems_of<GemmProblem>(file);
+    if (options.limit > 0 && read.size() > options.limit) read.resize(options.limit);
+    if (read.empty()) fail(Errc::invalid_argument, "{} has no problems", file);
+    problems.all.insert(problems.all.end(), read.begin(), read.end());
+    problems.distributions.resize(problems.all.size(), std::filesystem::path(file).stem().string());
+  }
+  const Signature first = signature_of(problems.all.front());
+  for (const GemmProblem& problem : problems.all) {
+    if (!(signature_of(problem) == first))
+      fail(Errc::invalid_argument, "{} and {}: types or layouts differ; give each a run of its own",
+           print(problems.all.front()), print(problem));
+  }
+  return problems;
+}
+
 int run(const Options& options) {
   if (const std::string why = cuda_missing(); !why.empty()) {
     fmt::print("gemm_cuda: not measured: {}\n", why);
     return 3;
   }
-  std::vector<GemmProblem> problems = read_problems_of<GemmProblem>(options.problems);
-  if (options.limit > 0 && problems.size() > options.limit) problems.resize(options.limit);
-  if (problems.empty()) fail(Errc::invalid_argument, "{} has no problems", options.problems);
+  const auto [problems, distributions] = read_problems(options);
+  const TorchTimes torch = read_torch_times(options.torch);
   Selector selector = Selector::load(options.model, cuda_request("cublaslt"));
   fmt::print("{}; {} on {} problems of {}\n", cuda_backend().device().model, options.model, problems.size(),
-             options.problems);
+             fmt::join(options.problems, ", "));
   for (const auto& warning : selector.warnings()) fmt::print("warning: {}\n", warning);
   compare_deciding(selector, problems);  // comes first, because the heuristic caches results
   const auto peer = CutlassPeer::here(signature_of(problems.front()));
-  Match match(selector, peer.get());
+  Match match(selector, peer.get(), options.runs);
   std::vector<Row> rows;
-  for (const GemmProblem& problem : problems) {
-    if (auto row = match.play(problem)) {
-      rows.push_back(std::move(*row));
-    } else {
-      fmt::print("left out: {}: the choice or the first suggestion cannot compute it\n", print(problem));
+  for (std::size_t i = 0; i < problems.size(); ++i) {
+    Row row = match.play(problems[i]);
+    row.distribution = distributions[i];
+    row.torch = {torch.of(problems[i]), false};
+    if (!row.missing.empty()) {
+      const std::string ran =
+          std::isnan(row.ours.us) ? "" : fmt::format("; ours runs in {:.2f} us", row.ours.us);
+      fmt::print("left out: {}: {}: {}{}\n", print(problems[i]), row.missing, row.detail, ran);
     }
+    rows.push_back(std::move(row));
   }
-  if (rows.empty()) fail(Errc::device_failure, "none of {} problems could be timed", problems.size());
+  if (std::ranges::none_of(rows, &std::string::empty, &Row::missing))
+    fail(Errc::device_failure, "none of {} problems could be timed", problems.size());
   if (!options.csv.empty()) write_csv(options.csv, rows);
   if (!options.no_decode) compare_decoding(match, problems.front().dtype_a);
   print_tables(rows);
@@ -291,9 +399,13 @@ int main(int argc, char** argv) {
   using namespace kscout;
   bench::Options options;
   CLI::App app("a model's choices against cuBLASLt's and nvMatmulHeuristics'");
-  app.add_option("--problems", options.problems, "file of one-line forms, one signature")->required();
+  app.add_option("--problems", options.problems, "files of one-line forms, all of one signature")->required();
   app.add_option("--model", options.model, "model folder")->capture_default_str();
-  app.add_option("--limit", options.limit, "only the first N problems");
+  app.add_option("--limit", options.limit, "only the first N problems of each file");
+  app.add_option("--runs", options.runs, "interleaved runs; the median of their times counts")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 100));
+  app.add_option("--torch", options.torch, "file of PyTorch's times (bench/torch_times.py)");
   app.add_option("--csv", options.csv, "write every problem's times");
   app.add_flag("--no-decode", options.no_decode, "leave out the passes of language models");
   return bench::run_bench("gemm_cuda", app, argc, argv, [&] { return bench::run(options); });

@@ -2,15 +2,15 @@
 // dispatcher's solution (a kernel that takes the rows, or copies with aligned rows), and the same product
 // with its odd sizes rounded up to multiples of 64, as a model's author would do.
 //
-//     gemm_odd [--model models/gemm_bf16_h200] [--dtype bf16] [--count 240] [--csv FILE] [--forms]
+//     gemm_odd [--model models/gemm_bf16_h200] [--dtype bf16] [--count 240] [--torch FILE] [--csv FILE] [--forms]
 //
+// --torch: PyTorch's times of the same problems on this GPU, by bench/torch_times.py.
 // Cold caches, samples interleaved in one run, kernel time by the GPU's clock; copies count. Every result is
 // verified against float64, with guard zones around the operands and the workspace.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <fstream>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -33,6 +33,7 @@
 #include "op/gemm/gemm_sets.h"
 #include "op/operands.h"
 #include "provider/cublaslt/cublaslt.h"
+#include "torch_times.h"
 
 namespace kscout::bench {
 namespace {
@@ -41,11 +42,11 @@ struct Options {
   DType dtype = DType::bf16;
   std::size_t count = 240;
   std::uint64_t seed = 1;
-  std::string model = "models/gemm_bf16_h200", csv;
+  std::string model = "models/gemm_bf16_h200", csv, torch;
   bool forms = false;
 };
 
-constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+constexpr double kNone = kUnknown;
 
 /// Something to time: a launch, and the median of its samples.
 struct Player {
@@ -131,8 +132,8 @@ GemmProblem padded_by_hand(GemmProblem problem) {
 struct Row {
   GemmProblem problem;
   std::string config, form;
-  double first = kNone, ours = kNone, direct = kNone, padded = kNone, copies = 0, predicted = kNone,
-         predicted_copies = 0;
+  double first = kNone, ours = kNone, direct = kNone, padded = kNone, torch = kNone, copies = 0,
+         predicted = kNone, predicted_copies = 0;
   std::vector<std::pair<std::string, double>> forms;  ///< with --forms: each form's total, by its problem
 };
 
@@ -222,6 +223,16 @@ std::int64_t largest_odd(const GemmProblem& p) {
   return largest;
 }
 
+/// PyTorch's time over ours, of the rows that belong and that PyTorch computed.
+template <class Belongs>
+std::vector<double> over_torch(const std::vector<Row>& rows, const Belongs& belongs) {
+  std::vector<double> ratios;
+  for (const Row& row : rows) {
+    if (belongs(row) && !std::isnan(row.torch)) ratios.push_back(row.torch / row.ours);
+  }
+  return ratios;
+}
+
 /// One line of the table over the rows that `belongs` accepts.
 template <class Belongs>
 void print_line(const char* what, const std::vector<Row>& rows, const Belongs& belongs) {
@@ -236,20 +247,25 @@ void print_line(const char* what, const std::vector<Row>& rows, const Belongs& b
     over_padded.push_back(row.ours / row.padded);
     taken += std::log(row.first / row.ours), all += std::log(row.first / row.padded);
   }
-  fmt::print("{:26} {:>5} {:>6} | {:>8.3f} {:>7.3f} {:>7.3f} | {:>8.3f} | {:>8.3f} {:>7.3f} | {:>6.1f} %\n",
-             what, over_first.size(), copied, geomean(over_first), at_share(over_first, 0.05),
-             at_share(over_first, 0), geomean(over_direct), geomean(over_padded), at_share(over_padded, 0.9),
-             100 * taken / all);
+  const std::vector<double> torch = over_torch(rows, belongs);
+  fmt::print(
+      "{:26} {:>5} {:>6} | {:>8.3f} {:>7.3f} {:>7.3f} | {:>8.3f} {:>7.3f} | {:>8.3f} | {:>8.3f} {:>7.3f} | "
+      "{:>6.1f} %\n",
+      what, over_first.size(), copied, geomean(over_first), at_share(over_first, 0.05),
+      at_share(over_first, 0), geomean(torch), at_share(torch, 0.05), geomean(over_direct),
+      geomean(over_padded), at_share(over_padded, 0.9), 100 * taken / all);
 }
 
 void print_table(const std::vector<Row>& rows) {
-  fmt::print("\n{:26} {:>5} {:>6} | {:>8} {:>7} {:>7} | {:>8} | {:>8} {:>7} | {:>8}\n", "speed over", "",
-             "copied", "cuBLASLt", "P5", "worst", "direct", "time/pad", "P90", "headroom");
+  fmt::print("\n{:26} {:>5} {:>6} | {:>8} {:>7} {:>7} | {:>8} {:>7} | {:>8} | {:>8} {:>7} | {:>8}\n",
+             "speed over", "", "copied", "cuBLASLt", "P5", "worst", "PyTorch", "P5", "direct", "time/pad",
+             "P90", "headroom");
   const auto is_layout = [](Layout layout) {
     return [layout](const Row& row) { return row.problem.layout == layout; };
   };
   const auto is_large = [](const Row& row) { return largest_odd(row.problem) >= 20000; };
-  print_line("all", rows, [](const Row&) { return true; });
+  const auto any = [](const Row&) { return true; };
+  print_line("all", rows, any);
   print_line("odd size of 20,000 or more", rows, is_large);
   print_line("smaller odd sizes", rows, [&](const Row& row) { return !is_large(row); });
   print_line("forward (rcr)", rows, is_layout(Layout::rcr));
@@ -266,19 +282,24 @@ void print_table(const std::vector<Row>& rows) {
   fmt::print("RESULT gemm_odd.p5_vs_cublaslt {:.4f} x\n", at_share(over_first, 0.05));
   fmt::print("RESULT gemm_odd.over_padded_geomean {:.4f} x\n", geomean(over_padded));
   fmt::print("RESULT gemm_odd.over_padded_p90 {:.4f} x\n", at_share(over_padded, 0.9));
+  const std::vector<double> torch = over_torch(rows, any);
+  if (torch.empty()) return;
+  fmt::print("RESULT gemm_odd.geomean_vs_torch {:.4f} x\n", geomean(torch));
+  fmt::print("RESULT gemm_odd.geomean_vs_torch_large {:.4f} x\n", geomean(over_torch(rows, is_large)));
+  fmt::print("RESULT gemm_odd.p5_vs_torch {:.4f} x\n", at_share(torch, 0.05));
 }
 
 void write_csv(const std::string& file, const std::vector<Row>& rows) {
   std::ofstream out(file);
   out << "problem,form,config,first_us,ours_us,direct_us,padded_us,copies_us,predicted_us,predicted_copies_"
-         "us,forms\n";
+         "us,forms,torch_us\n";
   for (const Row& row : rows) {
     std::string forms;
     for (const auto& [name, us] : row.forms)
       forms += fmt::format("{}{}={:.2f}", forms.empty() ? "" : ";", name, us);
-    out << fmt::format("{},{},{},{:.2f},{:.2f},{:.2f},{:.2f},{:.2f},{:.2f},{:.2f},{}\n", print(row.problem),
-                       row.form, row.config, row.first, row.ours, row.direct, row.padded, row.copies,
-                       row.predicted, row.predicted_copies, forms);
+    out << fmt::format("{},{},{},{:.2f},{:.2f},{:.2f},{:.2f},{:.2f},{:.2f},{:.2f},{},{:.2f}\n",
+                       print(row.problem), row.form, row.config, row.first, row.ours, row.direct, row.padded,
+                       row.copies, row.predicted, row.predicted_copies, forms, row.torch);
   }
 }
 
@@ -290,6 +311,7 @@ int run(const Options& options) {
   const auto problems = make_problem_set(
       {.set = "odd_sizes", .dtype = options.dtype, .count = options.count, .seed = options.seed});
   fmt::print("{}; {} problems in {}\n", cuda_backend().device().model, problems.size(), word(options.dtype));
+  const TorchTimes torch = read_torch_times(options.torch);
   Match match(options.model);
   std::vector<Row> rows;
   for (const GemmProblem& problem : problems) {
@@ -299,6 +321,7 @@ int run(const Options& options) {
                  print(problem), row.first, row.ours, row.padded);
       continue;
     }
+    row.torch = torch.of(problem);
     rows.push_back(std::move(row));
     if (!options.csv.empty()) write_csv(options.csv, rows);
   }
@@ -319,6 +342,7 @@ int main(int argc, char** argv) {
   app.add_option("--model", options.model, "model folder")->capture_default_str();
   app.add_option("--count", options.count, "number of problems to draw; 0 = all")->capture_default_str();
   app.add_option("--seed", options.seed, "of the draw")->capture_default_str();
+  app.add_option("--torch", options.torch, "file of PyTorch's times (bench/torch_times.py)");
   app.add_option("--csv", options.csv, "write every problem's times");
   app.add_flag("--forms", options.forms, "also time each form with aligned rows");
   return bench::run_bench("gemm_odd", app, argc, argv, [&] { return bench::run(options); });
