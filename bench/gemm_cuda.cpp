@@ -34,7 +34,6 @@
 #include "nvmmh.h"
 #include "op/gemm/gemm_sets.h"
 #include "op/problem_sets.h"
-#include "provider/cublaslt/cublaslt.h"
 #include "torch_times.h"
 
 namespace kscout::bench {
@@ -49,12 +48,6 @@ struct Options {
 };
 
 constexpr int kSuggestions = 8;
-
-KernelConfig suggestion(int place) {
-  CublasLtConfig config;
-  config.suggestion = place;
-  return config.kernel_config();
-}
 
 /// The results of one problem.
 struct Row {
@@ -162,7 +155,7 @@ class Match {
     }
     // The fastest of the eight is determined by timing before the comparison, as an application would do it.
     std::vector<KernelConfig> eight;
-    for (int place = 1; place <= kSuggestions; ++place) eight.push_back(suggestion(place));
+    for (int place = 1; place <= kSuggestions; ++place) eight.push_back(library_suggestion(place));
     std::vector<KernelConfig> players = {choice.config, eight[0], eight[fastest_of(match_.time(eight))]};
     if (rival_) {
       const auto theirs = rival_->suggestions(problem, row.exact);

@@ -27,12 +27,8 @@
 #include "dispatch/padding.h"
 #include "dispatch/solver.h"
 #include "gpu_match.h"
-#include "measure/samples.h"
-#include "measure/verified_launch.h"
-#include "op/gemm/gemm_reference.h"
+#include "gpu_table.h"
 #include "op/gemm/gemm_sets.h"
-#include "op/operands.h"
-#include "provider/cublaslt/cublaslt.h"
 #include "torch_times.h"
 
 namespace kscout::bench {
@@ -47,79 +43,6 @@ struct Options {
 };
 
 constexpr double kNone = kUnknown;
-
-/// Something to time: a launch, and the median of its samples.
-struct Player {
-  std::string name;
-  std::unique_ptr<Launch> launch;
-  double us = kNone;
-};
-
-/// Operands of one problem on the GPU.
-class Table {
- public:
-  explicit Table(const GemmProblem& problem) : operands_(cuda::gpu_instruments()) {
-    operands_.make(problem, 1);
-    reference_.emplace(problem, operands_);
-  }
-
-  /// Verifies each player and times those that are right, and the copies of player `padded`. The others keep
-  /// NaN. Prints what is wrong. Returns the microseconds of the copies.
-  double time(std::vector<Player>& players, std::optional<std::size_t> padded = {}) {
-    constexpr int kRounds = 9, kCopies = 5;
-    std::vector<std::unique_ptr<VerifiedLaunch>> launches;
-    for (Player& one : players)
-      launches.push_back(std::make_unique<VerifiedLaunch>(std::move(one.launch), operands_));
-    for (std::size_t i = 0; i < players.size(); ++i) {
-      if (!is_right(players[i].name, *launches[i])) launches[i].reset();
-    }
-    const auto sample_us = [&](VerifiedLaunch& whole, Launch& part) {
-      whole.evict_from_caches();
-      return whole.time_us(part, 1);
-    };
-    std::vector<std::vector<double>> samples(players.size());
-    for (int round = 0; round < kRounds; ++round) {
-      for (std::size_t i = 0; i < players.size(); ++i) {
-        if (launches[i]) samples[i].push_back(sample_us(*launches[i], launches[i]->launch()));
-      }
-    }
-    for (std::size_t i = 0; i < players.size(); ++i) {
-      if (!samples[i].empty()) players[i].us = summarise(samples[i]).median;
-    }
-    if (!padded || !launches[*padded]) return 0;
-    CopiesLaunch copies(dynamic_cast<PaddedLaunch&>(launches[*padded]->launch()));
-    std::vector<double> of_copies;
-    for (int i = 0; i < kCopies; ++i) of_copies.push_back(sample_us(*launches[*padded], copies));
-    return summarise(of_copies).median;
-  }
-
- private:
-  bool is_right(const std::string& name, VerifiedLaunch& one) {
-    const Verification found = one.verify(*reference_);
-    if (found.error <= 1) return true;
-    fmt::print("WRONG {}: {}\n", name, found.where);
-    return false;
-  }
-
-  GemmOperands operands_;
-  std::optional<GemmReference> reference_;
-};
-
-KernelConfig first_suggestion() {
-  CublasLtConfig config;
-  config.suggestion = 1;
-  return config.kernel_config();
-}
-
-/// Nothing when the config cannot run the problem.
-std::unique_ptr<Launch> prepared(const GemmProblem& problem, const KernelConfig& config) {
-  try {
-    return cuda_backend().prepare(problem, config);
-  } catch (const Error& error) {
-    if (error.code() != Errc::unsupported) throw;
-    return nullptr;
-  }
-}
 
 /// The problem with the sizes that are no multiples of 8 rounded up to multiples of 64.
 GemmProblem padded_by_hand(GemmProblem problem) {
@@ -153,7 +76,8 @@ class Match {
     };
     const auto time_of = [&](std::size_t place) { return place == 0 ? kNone : players[place - 1].us; };
     std::size_t first = 0;
-    if (auto launch = prepared(problem, first_suggestion())) first = add("suggestion 1", std::move(launch));
+    if (auto launch = prepared(problem, library_suggestion(1)))
+      first = add("suggestion 1", std::move(launch));
     Solution ours = with_copies_.solve(problem), direct = without_.solve(problem);
     auto ours_launch = with_copies_.make_ready(problem, ours);
     const bool padded = dynamic_cast<PaddedLaunch*>(ours_launch.get()) != nullptr;
@@ -171,7 +95,7 @@ class Match {
         row.forms.emplace_back(print(form.problem), kNone);
       }
     }
-    row.copies = Table(problem).time(players, padded ? std::optional(ours_at - 1) : std::nullopt);
+    row.copies = GpuTable(problem).time(players, padded ? std::optional(ours_at - 1) : std::nullopt);
     row.first = time_of(first), row.ours = time_of(ours_at), row.direct = time_of(direct_at);
     for (std::size_t i = 0; i < form_places.size(); ++i) row.forms[i].second = time_of(form_places[i]);
     row.config = Selector::name(ours.form.problem, ours.choice);
@@ -195,11 +119,11 @@ class Match {
   /// The faster of the first suggestion and the dispatcher's config for the padded problem.
   double best_padded(const GemmProblem& problem) {
     std::vector<Player> players;
-    if (auto launch = prepared(problem, first_suggestion()))
+    if (auto launch = prepared(problem, library_suggestion(1)))
       players.push_back({print(problem) + " by suggestion 1", std::move(launch)});
     Solution solution = without_.solve(problem);
     players.push_back({print(problem) + " by the dispatcher", without_.make_ready(problem, solution)});
-    Table(problem).time(players);
+    GpuTable(problem).time(players);
     double best = kNone;
     for (const Player& one : players) best = std::fmin(best, one.us);
     return best;

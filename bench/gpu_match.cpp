@@ -4,6 +4,7 @@
 
 #include "backend/cuda/cuda_backend.h"
 #include "bench_program.h"
+#include "provider/cublaslt/cublaslt.h"
 
 namespace kscout::bench {
 
@@ -93,6 +94,12 @@ SelectorRequest cuda_request(std::string_view provider) {
           .absence = [](const Signature& of, const KernelConfig& config) {
             return cuda_backend().absence(of, config);
           }};
+}
+
+KernelConfig library_suggestion(int place) {
+  CublasLtConfig config;
+  config.suggestion = place;
+  return config.kernel_config();
 }
 
 Summary compare(std::span<const std::pair<Timed, Timed>> pairs) {

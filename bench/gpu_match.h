@@ -35,6 +35,9 @@ std::size_t fastest_of(std::span<const Timed> timed);
 /// For selectors of the GPU's backend: choices are among the kernels that it has.
 SelectorRequest cuda_request(std::string_view provider);
 
+/// cuBLASLt's suggestion at a place, from 1.
+KernelConfig library_suggestion(int place);
+
 class GpuMatch {
  public:
   GpuMatch();

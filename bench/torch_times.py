@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Times of `torch.mm` in stock PyTorch on a GPU, for benchmarks that compare with it (gemm_odd and gemm_cuda, option --torch).
+"""Times of `torch.mm` and `torch._grouped_mm` in stock PyTorch on a GPU, for benchmarks that compare with them (gemm_odd, gemm_cuda and
+grouped_cuda, option --torch).
 
     kscout problems odd_sizes --count 0 --dtype bf16 > odd.txt
     python3 bench/torch_times.py --problems odd.txt --csv torch.csv
 
-Reads lines such as `gemm:16x4096x4096:bf16:rcr`. As in these benchmarks, caches are cold and the GPU's events count: the median of
+Reads lines such as `gemm:16x4096x4096:bf16:rcr` and `grouped_gemm:128+64+0+7x1408x2048:bf16:rcr`. As in these benchmarks, caches are cold and the GPU's events count: the median of
 nine samples. Writes columns problem and torch_us; a product that PyTorch cannot compute is named and left out.
 """
 import argparse
@@ -13,8 +14,9 @@ import re
 import statistics
 import sys
 
-LINE = re.compile(r"gemm:(\d+)x(\d+)x(\d+):(bf16|fp16):([rc])([rc])r(:weight=[^:]+)?$")
+LINE = re.compile(r"(grouped_)?gemm:([\d+]+)x(\d+)x(\d+):(bf16|fp16):([rc])([rc])r(:weight=[^:]+)?$")
 SAMPLES, FLUSHED_BYTES = 9, 256 << 20
+QUEUEING_CYCLES = 100_000  # of the GPU's clock, in which the CPU queues a call
 
 
 class Timer:
@@ -29,23 +31,39 @@ class Timer:
     def about(self):
         return f"{self.torch.cuda.get_device_name()}, PyTorch {self.torch.__version__}, CUDA {self.torch.version.cuda}"
 
-    def median_us(self, m, n, k, dtype, a_row_major, b_row_major):
+    def matrix(self, rows, columns, dtype, row_major, count=None):
+        """A matrix, or `count` of them."""
+        shape = (rows, columns) if row_major else (columns, rows)
+        made = self.torch.empty(shape if count is None else (count, *shape), dtype=dtype, device="cuda").uniform_(-0.5, 0.5)
+        return made if row_major else made.transpose(-1, -2)
+
+    def product(self, sizes, n, k, dtype, a_row_major, b_row_major):
+        """A function that computes a GEMM."""
+        torch = self.torch
+        a, b = self.matrix(sizes[0], k, dtype, a_row_major), self.matrix(k, n, dtype, b_row_major)
+        out = torch.empty((sizes[0], n), dtype=dtype, device="cuda")
+        return lambda: torch.mm(a, b, out=out)
+
+    def grouped(self, sizes, n, k, dtype, a_row_major, b_row_major):
+        """The same of a grouped GEMM; it allocates its result, as PyTorch's function has no other form."""
+        torch = self.torch
+        if not hasattr(torch, "_grouped_mm"):
+            raise RuntimeError("this PyTorch has no torch._grouped_mm")
+        a, b = self.matrix(sum(sizes), k, dtype, a_row_major), self.matrix(k, n, dtype, b_row_major, len(sizes))
+        ends = torch.cumsum(torch.tensor(sizes, device="cuda"), 0).to(torch.int32)
+        return lambda: torch._grouped_mm(a, b, offs=ends)  # pylint: disable=protected-access
+
+    def median_us(self, call):
         """Microseconds; throws torch's errors."""
         torch = self.torch
-
-        def matrix(rows, columns, row_major):
-            shape = (rows, columns) if row_major else (columns, rows)
-            made = torch.empty(shape, dtype=dtype, device="cuda").uniform_(-0.5, 0.5)
-            return made if row_major else made.t()
-        a, b = matrix(m, k, a_row_major), matrix(k, n, b_row_major)
-        out = torch.empty((m, n), dtype=dtype, device="cuda")
-        torch.mm(a, b, out=out)
+        call()
         torch.cuda.synchronize()
         pairs = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(SAMPLES)]
         for begin, end in pairs:
-            self.flushed.zero_()  # takes the GPU longer than the CPU takes to queue the product
+            self.flushed.zero_()
+            torch.cuda._sleep(QUEUEING_CYCLES)  # pylint: disable=protected-access
             begin.record()
-            torch.mm(a, b, out=out)
+            call()
             end.record()
         torch.cuda.synchronize()
         return statistics.median(1e3 * begin.elapsed_time(end) for begin, end in pairs)
@@ -63,12 +81,13 @@ def main():
     timed = []
     for line in lines:
         match = LINE.match(line)
-        if not match:
-            sys.exit(f"torch_times: {asked.problems}: '{line}': only plain GEMMs in bf16 or fp16 with a row-major C are timed, such as "
-                     "gemm:16x4096x4096:bf16:rcr")
-        m, n, k = map(int, match.groups()[:3])
+        if not match or (not match[1] and "+" in match[2]):
+            sys.exit(f"torch_times: {asked.problems}: '{line}': only plain GEMMs and grouped GEMMs in bf16 or fp16 with a row-major C "
+                     "are timed, such as gemm:16x4096x4096:bf16:rcr")
+        sizes = [int(size) for size in match[2].split("+")]
+        make = timer.grouped if match[1] else timer.product
         try:
-            us = timer.median_us(m, n, k, types[match[4]], match[5] == "r", match[6] == "r")
+            us = timer.median_us(make(sizes, int(match[3]), int(match[4]), types[match[5]], match[6] == "r", match[7] == "r"))
             timed.append((line, f"{us:.3f}"))
         except RuntimeError as error:  # out of memory, too
             print(f"left out: {line}: {str(error).splitlines()[0]}")

@@ -61,6 +61,7 @@ std::span<const std::string_view> provider_names() noexcept { return kNames; }
 std::string_view default_provider(Op op, const Device& device) noexcept {
   if (device.kind == DeviceKind::cpu) return "native";
   if (device.vendor != "NVIDIA") return "ck_tile";
+  if (op == Op::grouped_gemm) return "hopper";
   const auto ops = provider("cudnn").ops();
   return std::ranges::find(ops, op) != ops.end() ? "cudnn" : "cublaslt";
 }

@@ -9,6 +9,7 @@
 #include <kscout/backend.h>
 #include <kscout/error.h>
 #include <kscout/family.h>
+#include <kscout/grouped_gemm.h>
 #include <kscout/provider.h>
 
 #include "backend/cuda/cuda_backend.h"
@@ -30,11 +31,11 @@ KernelConfig suggestion(std::int32_t n) {
 }
 
 /// The error of one run, verified by the instruments of its own device.
-Verification run_and_check(const GemmProblem& problem, const KernelConfig& config) {
+Verification run_and_check(ProblemRef problem, const KernelConfig& config) {
   GemmOperands operands(instruments_of(backend("cuda")));
   operands.make(problem, 7);
-  const GemmReference reference(problem, operands);
-  return VerifiedLaunch(backend("cuda").prepare(problem, config), operands).verify(reference);
+  const auto reference = make_reference(problem, operands);
+  return VerifiedLaunch(backend("cuda").prepare(problem, config), operands).verify(*reference);
 }
 
 TEST_F(Cuda, AskingForFactsLoadsNoDriver) {
@@ -236,6 +237,28 @@ TEST_F(Cuda, HopperKernelsComputeWhatWasAsked) {
     }
   }
   EXPECT_GT(ran, 300);
+}
+
+/// Empty groups, groups smaller and larger than a tile, and sizes that are no multiples of one.
+TEST_F(Cuda, GroupedKernelsComputeWhatWasAsked) {
+  if (gpu().device().arch != "sm_90") GTEST_SKIP() << "GROUPED KERNELS NOT TESTED: the GPU is no Hopper";
+  const SizeList lists[] = {
+      {5}, {0, 17, 0, 300, 1}, {128, 256, 64, 7}, SizeList(std::vector<std::int64_t>(1024, 3))};
+  for (const DType dtype : {DType::bf16, DType::fp16}) {
+    for (const Layout layout : {Layout::rcr, Layout::rrr}) {
+      const Family family = enumerate({"hopper", signature_of(make_grouped_gemm({1}, 1, 1, dtype, layout)),
+                                       gpu().device(), "default", ""});
+      for (const SizeList& rows : lists) {
+        for (const auto& [n, k] : {std::pair{256, 512}, std::pair{264, 72}, std::pair{8, 8}}) {
+          const GroupedGemmProblem problem = make_grouped_gemm(rows, n, k, dtype, layout);
+          for (std::size_t i = 0; i < family.configs.size(); ++i) {
+            const Verification found = run_and_check(problem, family.configs[i]);
+            EXPECT_LE(found.error, 1) << print(problem) << " " << family.name(i) << ": " << found.where;
+          }
+        }
+      }
+    }
+  }
 }
 
 TEST_F(Cuda, OneWrongElementIsFound) {

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <ctime>
 #include <iterator>
+#include <span>
 #include <vector>
 
 #include <fmt/format.h>
@@ -111,6 +112,39 @@ class HostMatmul final : public Matmul {
  private:
   MatmulShape s_;
   Algorithm algorithm_;
+};
+
+/// A grouped GEMM: one product after the other.
+class HostGrouped final : public Matmul {
+ public:
+  HostGrouped(MatmulShape shape, const HopperKernel& kernel, std::span<const std::int64_t> rows)
+      : shape_(shape), kernel_(kernel), rows_(rows.begin(), rows.end()) {
+    shape_.batch = 1;
+  }
+  std::uint64_t workspace_bytes() const noexcept override { return 0; }
+  Algorithm algorithm() const noexcept override { return {}; }
+  void destroy() noexcept override { delete this; }
+
+  CallStatus run(const MatmulCall& call, void* stream) noexcept override {
+    log(fmt::format("run grouped 128x{} c{}", kernel_.tile_n, kernel_.cluster));
+    MatmulCall one = call;
+    const auto bytes = [](DType dtype, std::int64_t elements) {
+      return static_cast<std::size_t>(elements) * element_bytes(dtype);
+    };
+    for (const std::int64_t rows : rows_) {
+      shape_.m = rows;
+      HostMatmul(shape_, {}).run(one, stream);
+      one.a = static_cast<const std::byte*>(one.a) + bytes(shape_.dtype_a, rows * shape_.k);
+      one.b = static_cast<const std::byte*>(one.b) + bytes(shape_.dtype_b, shape_.stride_b);
+      one.c = static_cast<std::byte*>(one.c) + bytes(shape_.dtype_c, rows * shape_.n);
+    }
+    return CallStatus::done;
+  }
+
+ private:
+  MatmulShape shape_;
+  HopperKernel kernel_;
+  std::vector<std::int64_t> rows_;
 };
 
 class HostModule final : public Module {
@@ -220,6 +254,11 @@ class HostModule final : public Module {
   }
   CallStatus hopper_matmul(const MatmulShape& shape, const HopperKernel&, Matmul** matmul) noexcept override {
     *matmul = new HostMatmul(shape, {});
+    return CallStatus::done;
+  }
+  CallStatus hopper_grouped(const MatmulShape& shape, const HopperKernel& kernel, const std::int64_t* rows,
+                            std::int32_t groups, Matmul** matmul) noexcept override {
+    *matmul = new HostGrouped(shape, kernel, {rows, static_cast<std::size_t>(groups)});
     return CallStatus::done;
   }
   CallStatus suggest(const MatmulShape&, std::uint64_t, Algorithm* out, std::int32_t capacity,

@@ -7,6 +7,7 @@
 #include <kscout/conv_problem.h>
 #include <kscout/error.h>
 #include <kscout/family.h>
+#include <kscout/grouped_gemm.h>
 #include <kscout/provider.h>
 
 #include "provider/ck_tile/ck_tile.h"
@@ -87,7 +88,7 @@ RC_GTEST_PROP(NamesProperty, DifferentKernelsHaveDifferentNames, ()) {
 /// Prints and parses a config of random axes.
 void names_read_back(const Provider& by, const Signature& signature, std::mt19937_64& random) {
   const auto random_config = [&] {
-    KernelConfig config(by.space(Op::gemm));
+    KernelConfig config(by.space(signature.op));
     for (std::size_t i = 0; i < config.space->axes.size(); ++i) {
       const Axis& axis = config.space->axes[i];
       const bool flag = axis.name == "swap_ab" || axis.name == "fast_accum";
@@ -131,6 +132,10 @@ RC_GTEST_PROP(NamesProperty, HopperNamesReadBack, ()) {
                   signature_of(make_gemm(0, 0, 0, random() % 2 ? DType::bf16 : DType::fp16,
                                          static_cast<Layout>(random() % kGemmLayouts))),
                   random);
+  names_read_back(provider("hopper"),
+                  signature_of(make_grouped_gemm({1}, 1, 1, random() % 2 ? DType::bf16 : DType::fp16,
+                                                 random() % 2 ? Layout::rcr : Layout::rrr)),
+                  random);
 }
 
 /// The signatures under which an op's rule sets are tried.
@@ -146,6 +151,10 @@ std::vector<Signature> signatures_of(std::string_view provider, Op op, DType dty
     }
     if (op == Op::conv_fwd) signatures.push_back(signature_of(make_conv(op, DType::fp16, Layout::ngchw)));
     return signatures;
+  }
+  if (op == Op::grouped_gemm) {
+    return {signature_of(make_grouped_gemm({1}, 1, 1, dtype, Layout::rcr)),
+            signature_of(make_grouped_gemm({1}, 1, 1, dtype, Layout::rrr))};
   }
   for (const Layout layout : {Layout::rcr, Layout::rrr, Layout::crr, Layout::ccr}) {
     signatures.push_back(signature_of(make_gemm(0, 0, 0, dtype, layout)));

@@ -12,6 +12,7 @@
 #include <kscout/backend.h>
 #include <kscout/error.h>
 #include <kscout/family.h>
+#include <kscout/grouped_gemm.h>
 #include <kscout/provider.h>
 
 #include "core/files.h"
@@ -90,6 +91,35 @@ TEST_F(CudaBackendTest, KernelsForUnalignedLinesHaveALowerBound) {
   EXPECT_EQ(bound(50272, suggestion(1)), 0);
   EXPECT_EQ(bound(50265, suggestion(1), DType::fp32), 0);
   EXPECT_EQ(bound(50265, parse_config_name(kCompiled).config), 0);
+}
+
+TEST_F(CudaBackendTest, ComputesGroupedGemms) {
+  Backend& gpu = backend("cuda");
+  EXPECT_EQ(gpu.provider_for(Op::grouped_gemm), "hopper");
+  for (const Layout layout : {Layout::rcr, Layout::rrr}) {
+    const GroupedGemmProblem problem = make_grouped_gemm({5, 0, 17, 1}, 24, 40, DType::bf16, layout);
+    const Family family = gpu.family(signature_of(problem), "default");
+    ASSERT_EQ(family.configs.size(), 8u);
+    ProblemBench bench({.cache = CacheState::warm}, 1, instruments_of(gpu));
+    bench.open(problem);
+    for (std::size_t i = 0; i < family.configs.size(); ++i) {
+      const KernelConfig config = family.configs[i];
+      EXPECT_EQ(parse_config_name(config_name(signature_of(problem), config)).config, config);
+      const Outcome found = bench.coarse({&gpu, config}, std::numeric_limits<double>::infinity());
+      EXPECT_EQ(found.measured.status, Status::ok) << found.reason;
+    }
+  }
+  const Family family = gpu.family(signature_of(make_grouped_gemm({1}, 8, 8, DType::fp16)), "default");
+  const auto refusal = [&](const GroupedGemmProblem& problem) {
+    return gpu.refusal(problem, family.configs[0]);
+  };
+  EXPECT_EQ(refusal(make_grouped_gemm({1, 0}, 8, 8, DType::fp16)), "");
+  EXPECT_EQ(refusal(make_grouped_gemm({0, 0}, 8, 8, DType::fp16)), "") << "C is empty";
+  EXPECT_NE(refusal(make_grouped_gemm({1}, 8, 9, DType::fp16)).find("aligned-lines"), std::string::npos);
+  EXPECT_NE(refusal(make_grouped_gemm({1}, 8, 0, DType::fp16)).find("sizes"), std::string::npos);
+  EXPECT_NE(refusal(make_grouped_gemm({1}, 8, 8)).find("fp32"), std::string::npos);
+  EXPECT_NE(gpu.refusal(make_grouped_gemm({1}, 8, 8, DType::bf16), suggestion(1)), "");
+  EXPECT_TRUE(gpu.suggestions(make_grouped_gemm({1}, 8, 8, DType::bf16), 4).empty());
 }
 
 TEST_F(CudaBackendTest, MeasuresVerifiesAndTimesInTheDevicesMemory) {

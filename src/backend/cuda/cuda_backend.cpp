@@ -9,6 +9,7 @@
 #include <dlfcn.h>
 
 #include <kscout/family.h>
+#include <kscout/grouped_gemm.h>
 #include <kscout/provider.h>
 
 #include "backend/cuda/cudnn_library.h"
@@ -122,6 +123,15 @@ class CudaLaunch final : public Launch {
           module.hopper_matmul(shape_of(problem), {config.tile_n, config.cluster, config.split_k}, &made));
     matmul_.reset(made);
   }
+  CudaLaunch(Module& module, const GroupedGemmProblem& problem, const HopperGroupedConfig& config)
+      : module_(module) {
+    if (problem.m_sum == 0 || problem.n == 0) return;
+    const auto rows = problem.m.sizes();
+    Matmul* made = nullptr;
+    check(module, module.hopper_grouped(shape_of(problem), {config.tile_n, config.cluster, 1}, rows.data(),
+                                        static_cast<std::int32_t>(rows.size()), &made));
+    matmul_.reset(made);
+  }
 
   std::size_t workspace_bytes() const noexcept override { return matmul_ ? matmul_->workspace_bytes() : 0; }
 
@@ -168,6 +178,7 @@ class CudaBackend final : public MeasuredBackend {
   std::string_view name() const noexcept override { return "cuda"; }
   std::string_view provider() const noexcept override { return "cublaslt"; }
   std::string_view provider_for(Op op) const noexcept override {
+    if (op == Op::grouped_gemm) return hopper_provider().name();
     const auto ops = cudnn_provider().ops();
     return std::ranges::find(ops, op) != ops.end() ? "cudnn" : "cublaslt";
   }
@@ -216,6 +227,7 @@ class CudaBackend final : public MeasuredBackend {
 
   std::string refusal(ProblemRef of, const KernelConfig& asked) override {
     if (is_cudnn(asked)) return cudnn_refusal(of, asked);
+    if (of.is<GroupedGemmProblem>()) return grouped_refusal(of.as<GroupedGemmProblem>(), asked);
     if (!of.is<GemmProblem>()) {
       return fmt::format("backend cuda executes {} by provider cudnn only", operation(of.kind()).plural);
     }
@@ -252,10 +264,14 @@ class CudaBackend final : public MeasuredBackend {
         fail(Errc::unsupported, "{}: {}", print(of), why);
       return prepare_cudnn(of.as<ConvProblem>(), CudnnConfig::from(asked), device());
     }
-    const auto problem = of.as<GemmProblem>();
     const KernelConfig config = nvidia_member_config(asked);
-    if (const std::string why = refusal(problem, config); !why.empty())
-      fail(Errc::unsupported, "{}: {}", print(problem), why);
+    if (const std::string why = refusal(of, config); !why.empty())
+      fail(Errc::unsupported, "{}: {}", print(of), why);
+    if (of.is<GroupedGemmProblem>()) {
+      return std::make_unique<CudaLaunch>(open_module(), of.as<GroupedGemmProblem>(),
+                                          HopperGroupedConfig::from(config));
+    }
+    const auto problem = of.as<GemmProblem>();
     if (is_compiled(config)) {
       open_module();  // a library's own CUDA runtime then also uses the sweep's device
       std::string why;
@@ -317,9 +333,17 @@ class CudaBackend final : public MeasuredBackend {
   /// Whether a library of compiled kernels runs the config, and not cuBLASLt.
   static bool is_compiled(const KernelConfig& config) { return config.space == &cutlass_gemm_space; }
 
-  static bool is_hopper(const KernelConfig& config) { return config.space == &hopper_gemm_space; }
+  static bool is_hopper(const KernelConfig& config) {
+    return config.space == &hopper_gemm_space || config.space == &hopper_grouped_space;
+  }
   static bool is_cudnn(const KernelConfig& config) {
     return config.space && config.space->provider == cudnn_provider().name();
+  }
+  std::string grouped_refusal(const GroupedGemmProblem& problem, const KernelConfig& config) {
+    if (config.space != &hopper_grouped_space)
+      return fmt::format("the config computes {}", word(config.space->op));
+    const std::string why = signature_refusal(*config.space, signature_of(problem));
+    return why.empty() ? rule_refusal(problem, config, device()) : why;
   }
   static std::string cudnn_absence(const KernelConfig& asked) {
     const int wanted = CudnnConfig::from(asked).version, here = cudnn_here();
@@ -392,6 +416,26 @@ MatmulShape shape_of(const GemmProblem& p) {
           .stride_a = view_a(p).batch_stride,
           .stride_b = view_b(p).batch_stride,
           .stride_c = view_c(p).batch_stride};
+}
+
+MatmulShape shape_of(const GroupedGemmProblem& p) {
+  return {.dtype_a = p.dtype_a,
+          .dtype_b = p.dtype_b,
+          .dtype_c = p.dtype_c,
+          .dtype_acc = p.dtype_acc,
+          .layout = p.layout,
+          .epilogue = Epilogue::none,
+          .accumulate = false,
+          .m = p.m_sum,
+          .n = p.n,
+          .k = p.k,
+          .batch = p.groups,
+          .lda = p.k,
+          .ldb = row_major_b(p.layout) ? p.n : p.k,
+          .ldc = p.n,
+          .stride_a = 0,
+          .stride_b = p.n * p.k,
+          .stride_c = 0};
 }
 
 }  // namespace cuda

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include <kscout/backend.h>
+#include <kscout/grouped_gemm.h>
 #include <kscout/problem.h>
 
 #include "backend/cuda/module.h"
@@ -64,6 +65,7 @@ std::vector<KernelConfig> library_suggestions(ProblemRef problem, std::size_t co
 
 /// Converts a problem to the module's form.
 MatmulShape shape_of(const GemmProblem& problem);
+MatmulShape shape_of(const GroupedGemmProblem& problem);
 
 /// Converts an algorithm of this release of the library (cublasLtGetVersion) to a config.
 CublasLtConfig config_of(const Algorithm& algorithm, std::int32_t version);

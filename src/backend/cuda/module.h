@@ -20,7 +20,7 @@
 
 namespace kscout::cuda {
 
-inline constexpr std::uint32_t kModuleAbi = 2;
+inline constexpr std::uint32_t kModuleAbi = 3;
 inline constexpr const char* kModuleSymbol = "kscout_cuda_module";
 
 enum class CallStatus : std::int32_t {
@@ -177,6 +177,11 @@ class Module {
   /// Prepares a kernel of provider `hopper`; unsupported for a shape that it does not take.
   virtual CallStatus hopper_matmul(const MatmulShape& shape, const HopperKernel& kernel,
                                    Matmul** matmul) noexcept = 0;
+  /// Prepares a kernel of provider `hopper` for a grouped GEMM: `rows` of each group, m of all of them, and
+  /// one matrix of B for each group, without gaps.
+  virtual CallStatus hopper_grouped(const MatmulShape& shape, const HopperKernel& kernel,
+                                    const std::int64_t* rows, std::int32_t groups,
+                                    Matmul** matmul) noexcept = 0;
   /// Up to `capacity` algorithms that the library's heuristic suggests for the shape, best first.
   virtual CallStatus suggest(const MatmulShape& shape, std::uint64_t workspace_limit, Algorithm* out,
                              std::int32_t capacity, std::int32_t* count) noexcept = 0;

@@ -3,6 +3,7 @@
 #include <span>
 
 #include <kscout/error.h>
+#include <kscout/grouped_gemm.h>
 
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/cudnn_graph.h"
@@ -49,6 +50,7 @@ std::vector<KernelConfig> of_cudnn(const ConvProblem& problem, std::size_t count
 }  // namespace
 
 std::vector<KernelConfig> library_suggestions(ProblemRef problem, std::size_t count, std::int32_t release) {
+  if (problem.is<GroupedGemmProblem>()) return {};
   return problem.is<GemmProblem>() ? of_cublaslt(problem.as<GemmProblem>(), count, release)
                                    : of_cudnn(problem.as<ConvProblem>(), count);
 }

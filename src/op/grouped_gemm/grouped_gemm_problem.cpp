@@ -227,8 +227,8 @@ class GroupedGemmOperation final : public StructOperation<P> {
     return problem;
   }
 
-  std::string_view schema(std::string_view /*provider*/, DeviceKind /*device*/) const noexcept override {
-    return "grouped_gemm";
+  std::string_view schema(std::string_view provider, DeviceKind /*device*/) const noexcept override {
+    return provider == "native" ? "grouped_gemm" : "grouped_gemm_gpu";
   }
   std::vector<Problem> tuning_problems(const TuningRequest& request) const override {
     const auto some = random_grouped_gemms(request);

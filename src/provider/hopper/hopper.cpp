@@ -22,6 +22,12 @@ constexpr NamePart kHopperName[] = {{"__128x", axis_at(kHopperAxes, "tile_n")},
                                     {"x64_c", axis_at(kHopperAxes, "cluster")},
                                     {"_k", axis_at(kHopperAxes, "split_k")}};
 
+constexpr Axis kHopperGroupedAxes[] = {kHopperAxes[0], kHopperAxes[1]};
+constexpr std::tuple kHopperGroupedFields{&HopperGroupedConfig::tile_n, &HopperGroupedConfig::cluster};
+static_assert(std::tuple_size_v<decltype(kHopperGroupedFields)> == std::size(kHopperGroupedAxes));
+constexpr std::span kHopperGroupedName = std::span(kHopperName).first<2>();
+constexpr std::string_view kHopperGroupedPrefix = "hopper_grouped_gemm_";
+
 /// Number of trait `algorithm`, above those of cuBLASLt and CUTLASS.
 constexpr std::int32_t kHopperAlgorithm = 1100;
 
@@ -29,17 +35,47 @@ class HopperProvider final : public NvidiaGemmProvider {
  public:
   HopperProvider() : NvidiaGemmProvider(hopper_gemm_space) {}
   std::string_view help() const noexcept override {
-    return "GEMM kernels for Hopper with lines at any address, run by backend cuda";
+    return "GEMM kernels for Hopper with lines at any address, and grouped GEMMs, run by backend cuda";
+  }
+  std::span<const Op> ops() const noexcept override {
+    static constexpr Op kOps[] = {Op::gemm, Op::grouped_gemm};
+    return kOps;
+  }
+  const ConfigSpace& space(Op op) const override {
+    return op == Op::grouped_gemm ? hopper_grouped_space : NvidiaGemmProvider::space(op);
   }
   bool built_in() const noexcept override { return true; }
   std::string print(const Signature& signature, const KernelConfig& config) const override {
-    HopperConfig::from(config);  // throws for a value that no name can hold
-    return name_of(signature, config, kHopperName);
+    // from() throws for a value that no name can hold.
+    if (config.space != &hopper_grouped_space) {
+      HopperConfig::from(config);
+      return name_of(signature, config, kHopperName);
+    }
+    HopperGroupedConfig::from(config);
+    check_signature(*this, signature);
+    std::string text = std::string(kHopperGroupedPrefix) + gemm_signature_text(signature);
+    print_axes(text, config, kHopperGroupedName);
+    return text;
   }
-  NamedConfig parse(std::string_view name) const override { return named(name, kHopperName); }
+  NamedConfig parse(std::string_view name) const override {
+    if (!name.starts_with(kHopperGroupedPrefix)) return named(name, kHopperName);
+    NameReader in(this->name(), name);
+    in.literal(kHopperGroupedPrefix);
+    NamedConfig result{read_gemm_signature(in, "__"), KernelConfig(hopper_grouped_space)};
+    result.signature.op = Op::grouped_gemm;
+    in.check_signature(hopper_grouped_space, result.signature);
+    read_axes(in, result.config, kHopperGroupedName);
+    return result;
+  }
 
   Traits traits(const Signature&, const KernelConfig& config, const Device&) const override {
-    const HopperConfig c = HopperConfig::from(config);
+    HopperConfig c;
+    if (config.space == &hopper_grouped_space) {
+      const HopperGroupedConfig grouped = HopperGroupedConfig::from(config);
+      c = {.tile_n = grouped.tile_n, .cluster = grouped.cluster};
+    } else {
+      c = HopperConfig::from(config);
+    }
     constexpr double kTileM = 128, kTileK = 64, kPipelineBytes = 192 * 1024;
     Traits t = gpu_traits();
     t.tile_m = t.inner_m = kTileM;
@@ -64,6 +100,7 @@ class HopperProvider final : public NvidiaGemmProvider {
 }  // namespace
 
 constexpr ConfigSpace hopper_gemm_space{"hopper", Op::gemm, kHopperAxes};
+constexpr ConfigSpace hopper_grouped_space{"hopper", Op::grouped_gemm, kHopperGroupedAxes};
 
 const Provider& hopper_provider() {
   static const HopperProvider provider;
@@ -76,6 +113,10 @@ HopperConfig HopperConfig::from(const KernelConfig& config) {
 
 KernelConfig HopperConfig::kernel_config() const {
   return untyped_config(*this, hopper_gemm_space, kHopperFields);
+}
+
+HopperGroupedConfig HopperGroupedConfig::from(const KernelConfig& config) {
+  return typed_config(config, hopper_grouped_space, kHopperGroupedFields);
 }
 
 }  // namespace kscout

@@ -1,13 +1,15 @@
 #pragma once
 /// \file
-/// Describes the project's own GEMM kernels for Hopper (provider `hopper`), which take lines of A, B and C at
-/// any address of an element. Needs no GPU; src/backend/cuda/module/hopper_gemm.h has the kernels.
+/// Describes the project's own kernels for Hopper (provider `hopper`): of GEMMs, which take lines of A, B and
+/// C at any address of an element, and of grouped GEMMs, which compute all groups in one launch. Needs no
+/// GPU; src/backend/cuda/module/hopper_gemm.h has the kernels.
 ///
 ///     const HopperConfig config = HopperConfig::from(kernel_config);
 ///
 /// Names follow this grammar (whole numbers without leading zeros):
 ///
 ///     name = "hopper_gemm_" signature "__128x" tile_n "x64_c" cluster "_k" split_k
+///          | "hopper_grouped_gemm_" signature "__128x" tile_n "x64_c" cluster
 ///
 /// for example hopper_gemm_bf16_rcr__128x256x64_c2_k1. src/provider/name_reader.h defines the signature.
 #include <kscout/provider.h>
@@ -23,7 +25,14 @@ struct HopperConfig {
   KernelConfig kernel_config() const;
 };
 
-extern const ConfigSpace hopper_gemm_space;
+/// The same of a grouped GEMM.
+struct HopperGroupedConfig {
+  std::int32_t tile_n = 256, cluster = 1;
+
+  static HopperGroupedConfig from(const KernelConfig& config);
+};
+
+extern const ConfigSpace hopper_gemm_space, hopper_grouped_space;
 const Provider& hopper_provider();
 
 }  // namespace kscout

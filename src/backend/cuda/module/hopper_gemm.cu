@@ -46,6 +46,25 @@ Kernel kernel_for(const MatmulShape& shape, int tile_n, bool copies) {
                 : kernel_for<__half, false>(tile_n, a_lines, b_lines);
 }
 
+using GroupedKernel = void (*)(GroupedJob);
+
+template <class T>
+GroupedKernel grouped_kernel_for(int tile_n, bool b_lines) {
+  const auto of = [b_lines]<int kTileN>() -> GroupedKernel {
+    return b_lines ? hopper_gemm<T, kTileN, false, true, false, true>
+                   : hopper_gemm<T, kTileN, false, false, false, true>;
+  };
+  return tile_n == 64    ? of.template operator()<64>()
+         : tile_n == 128 ? of.template operator()<128>()
+         : tile_n == 192 ? of.template operator()<192>()
+                         : of.template operator()<256>();
+}
+GroupedKernel grouped_kernel_for(const MatmulShape& shape, int tile_n) {
+  const bool b_lines = row_major_b(shape.layout);
+  return shape.dtype_a == DType::bf16 ? grouped_kernel_for<__nv_bfloat16>(tile_n, b_lines)
+                                      : grouped_kernel_for<__half>(tile_n, b_lines);
+}
+
 int shared_bytes(int tile_n) {
   const int stage = (kTileM + tile_n) * kLineBytes;
   return kPipelineBytes / stage * stage + kConsumers * 4 * 8 * (2 * tile_n + 16) + 1024;
@@ -69,22 +88,25 @@ bool is_aligned(const void* base, std::int64_t leading) {
   return reinterpret_cast<std::uintptr_t>(base) % 16 == 0 && leading % 8 == 0;
 }
 
-/// `box_lines` lines of 64 elements are loaded at a time.
+/// `box_lines` lines of 64 elements are loaded at a time. `matrices`: not 0 for several, one after the other.
 bool describe(Source& source, DType dtype, const void* base, std::int64_t lines, std::int64_t length,
-              std::int64_t leading, int box_lines) {
+              std::int64_t leading, int box_lines, std::int64_t matrices = 0) {
   source.base = static_cast<const std::byte*>(base);
   source.pitch = 2 * leading;
   source.lines = static_cast<int>(lines);
   source.length = static_cast<int>(length);
   source.aligned = is_aligned(base, leading);
   if (!source.aligned) return true;
-  const cuuint64_t sizes[] = {static_cast<cuuint64_t>(length), static_cast<cuuint64_t>(lines)};
-  const cuuint64_t pitch[] = {static_cast<cuuint64_t>(source.pitch)};
-  const cuuint32_t box[] = {kBlock, static_cast<cuuint32_t>(box_lines)};
-  const cuuint32_t steps[] = {1, 1};
+  const cuuint64_t sizes[] = {static_cast<cuuint64_t>(length), static_cast<cuuint64_t>(lines),
+                              static_cast<cuuint64_t>(matrices)};
+  const cuuint64_t pitch[] = {static_cast<cuuint64_t>(source.pitch),
+                              static_cast<cuuint64_t>(source.pitch * lines)};
+  const cuuint32_t box[] = {kBlock, static_cast<cuuint32_t>(box_lines), 1};
+  const cuuint32_t steps[] = {1, 1, 1};
   return encode_function()(
              &source.map,
-             dtype == DType::bf16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 2,
+             dtype == DType::bf16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
+             matrices == 0 ? 2 : 3,
              const_cast<void*>(base), sizes, pitch, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
              CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
              CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
@@ -92,22 +114,47 @@ bool describe(Source& source, DType dtype, const void* base, std::int64_t lines,
 
 constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
+CallStatus count_processors(int& processors) {
+  if (!encode_function()) return answer(CallStatus::unsupported, "the driver has no tensor maps");
+  int device = 0;
+  const CallStatus got = check_cuda(cudaGetDevice(&device), "the GPU");
+  if (got != CallStatus::done) return got;
+  return check_cuda(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device), "a GPU");
+}
+
+template <class AnyKernel>
+CallStatus allow_shared_memory(AnyKernel kernel, int tile_n) {
+  return check_cuda(
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes(tile_n)),
+      "shared memory of a kernel");
+}
+
+/// Starts blocks that share the work of `job` in clusters.
+template <class AnyJob>
+CallStatus start(void (*kernel)(AnyJob), const AnyJob& job, int tile_n, int cluster, bool copies,
+                 int processors, cudaStream_t stream) {
+  const std::int64_t works = std::int64_t{job.m_units} * job.n_tiles * job.parts;
+  cudaLaunchAttribute attribute = {};
+  attribute.id = cudaLaunchAttributeClusterDimension;
+  attribute.val.clusterDim = {static_cast<unsigned>(cluster), 1, 1};
+  cudaLaunchConfig_t launch = {};
+  launch.gridDim = dim3(static_cast<unsigned>(std::min<std::int64_t>(works, processors / cluster) * cluster));
+  launch.blockDim = dim3(static_cast<unsigned>(threads_of(copies)));
+  launch.dynamicSmemBytes = static_cast<std::size_t>(shared_bytes(tile_n));
+  launch.stream = stream;
+  launch.attrs = &attribute;
+  launch.numAttrs = 1;
+  return check_cuda(cudaLaunchKernelEx(&launch, kernel, job), "a GEMM kernel");
+}
+
 class HopperMatmul final : public Matmul {
  public:
   HopperMatmul(const MatmulShape& shape, const HopperKernel& kernel) : shape_(shape), kernel_(kernel) {}
 
   CallStatus prepare() {
-    if (!encode_function()) return answer(CallStatus::unsupported, "the driver has no tensor maps");
-    int device = 0;
-    CallStatus got = check_cuda(cudaGetDevice(&device), "the GPU");
-    if (got == CallStatus::done)
-      got = check_cuda(cudaDeviceGetAttribute(&processors_, cudaDevAttrMultiProcessorCount, device), "a GPU");
+    CallStatus got = count_processors(processors_);
     const auto allow = [&](int tile_n, bool copies) {
-      if (got != CallStatus::done) return;
-      got = check_cuda(cudaFuncSetAttribute(kernel_for(shape_, tile_n, copies),
-                                            cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                            shared_bytes(tile_n)),
-                       "shared memory of a kernel");
+      if (got == CallStatus::done) got = allow_shared_memory(kernel_for(shape_, tile_n, copies), tile_n);
     };
     allow(kernel_.tile_n, false);
     allow(std::min(kernel_.tile_n, kMaxColumnsWithCopies), true);
@@ -149,23 +196,13 @@ class HopperMatmul final : public Matmul {
     job.n_tiles = static_cast<int>(ceil_div(s.n, tile_n));
     job.parts = kernel_.split_k;
     job.alpha = static_cast<float>(call.alpha);
-    const std::int64_t works = std::int64_t{job.m_units} * job.n_tiles * job.parts;
-    cudaLaunchAttribute attribute = {};
-    attribute.id = cudaLaunchAttributeClusterDimension;
-    attribute.val.clusterDim = {static_cast<unsigned>(cluster), 1, 1};
-    cudaLaunchConfig_t launch = {};
-    launch.gridDim = dim3(static_cast<unsigned>(std::min<std::int64_t>(works, processors_ / cluster) * cluster));
-    launch.blockDim = dim3(static_cast<unsigned>(threads_of(copies)));
-    launch.dynamicSmemBytes = static_cast<std::size_t>(shared_bytes(tile_n));
-    launch.stream = static_cast<cudaStream_t>(stream);
-    launch.attrs = &attribute;
-    launch.numAttrs = 1;
-    const CallStatus got = check_cuda(cudaLaunchKernelEx(&launch, kernel, job), "a GEMM kernel");
+    const auto on = static_cast<cudaStream_t>(stream);
+    const CallStatus got = start(kernel, job, tile_n, cluster, copies, processors_, on);
     if (got != CallStatus::done || job.parts == 1) return got;
     if (s.dtype_a == DType::bf16) {
-      add_parts<__nv_bfloat16>(job, launch.stream);
+      add_parts<__nv_bfloat16>(job, on);
     } else {
-      add_parts<__half>(job, launch.stream);
+      add_parts<__half>(job, on);
     }
     return check_cuda(cudaGetLastError(), "the sum of a GEMM's parts");
   }
@@ -186,7 +223,81 @@ class HopperMatmul final : public Matmul {
   int processors_ = 0;
 };
 
+class HopperGrouped final : public Matmul {
+ public:
+  HopperGrouped(const MatmulShape& shape, const HopperKernel& kernel) : shape_(shape), kernel_(kernel) {}
+
+  CallStatus prepare(const std::int64_t* rows, std::int32_t groups) {
+    if (groups > Groups::kMax) return answer(CallStatus::unsupported, "more groups than a launch takes");
+    Groups& all = job_.groups;
+    std::int64_t row = 0, unit = 0;
+    all.count = 0;
+    for (std::int32_t group = 0; group < groups; ++group) {
+      if (rows[group] == 0) continue;
+      all.first_row[all.count] = static_cast<int>(row);
+      all.first_unit[all.count] = static_cast<int>(unit);
+      all.matrix[all.count++] = static_cast<std::uint16_t>(group);
+      row += rows[group];
+      unit += ceil_div(rows[group], std::int64_t{kTileM} * kernel_.cluster);
+    }
+    all.first_row[all.count] = static_cast<int>(row);
+    all.first_unit[all.count] = static_cast<int>(unit);
+    const std::int64_t n_tiles = ceil_div(shape_.n, kernel_.tile_n);
+    constexpr std::int64_t kMost = 0x7FFFFFFF;
+    if (row > kMost - kTileM * kernel_.cluster || unit * n_tiles > kMost)
+      return answer(CallStatus::unsupported, "more rows or tiles than a 32-bit number counts");
+    job_.ldc = shape_.ldc;
+    job_.m = static_cast<int>(row);
+    job_.n = static_cast<int>(shape_.n);
+    job_.k_tiles = job_.k_tiles_of_part = static_cast<int>(ceil_div(shape_.k, kTileK));
+    job_.m_units = static_cast<int>(unit);
+    job_.n_tiles = static_cast<int>(n_tiles);
+    job_.parts = 1;
+    groups_ = groups;
+    const CallStatus got = count_processors(processors_);
+    return got == CallStatus::done
+               ? allow_shared_memory(grouped_kernel_for(shape_, kernel_.tile_n), kernel_.tile_n)
+               : got;
+  }
+
+  std::uint64_t workspace_bytes() const noexcept override { return 0; }
+  Algorithm algorithm() const noexcept override { return {}; }
+  void destroy() noexcept override { delete this; }
+
+  CallStatus run(const MatmulCall& call, void* stream) noexcept override {
+    const MatmulShape& s = shape_;
+    const bool b_lines = row_major_b(s.layout);
+    if (!is_aligned(call.a, s.lda) || !is_aligned(call.b, s.ldb))
+      return answer(CallStatus::unsupported, "A and B of a grouped GEMM begin at multiples of 16 bytes");
+    GroupedJob job = job_;
+    const bool described =
+        describe(job.a, s.dtype_a, call.a, s.m, s.k, s.lda, kTileM) &&
+        describe(job.b, s.dtype_b, call.b, b_lines ? s.k : s.n, b_lines ? s.n : s.k, s.ldb,
+                 b_lines ? kBlock : kernel_.tile_n / kernel_.cluster, groups_);
+    if (!described) return answer(CallStatus::failed, "the driver refuses a tensor map");
+    job.c = call.c;
+    job.alpha = static_cast<float>(call.alpha);
+    return start(grouped_kernel_for(s, kernel_.tile_n), job, kernel_.tile_n, kernel_.cluster, false, processors_,
+                 static_cast<cudaStream_t>(stream));
+  }
+
+ private:
+  MatmulShape shape_;
+  HopperKernel kernel_;
+  GroupedJob job_ = {};
+  std::int32_t groups_ = 0;
+  int processors_ = 0;
+};
+
 }  // namespace
+
+CallStatus make_hopper_grouped(const MatmulShape& shape, const HopperKernel& kernel, const std::int64_t* rows,
+                               std::int32_t groups, Matmul** matmul) {
+  auto made = std::make_unique<HopperGrouped>(shape, kernel);
+  const CallStatus got = made->prepare(rows, groups);
+  if (got == CallStatus::done) *matmul = made.release();
+  return got;
+}
 
 CallStatus make_hopper_matmul(const MatmulShape& shape, const HopperKernel& kernel, Matmul** matmul) {
   auto made = std::make_unique<HopperMatmul>(shape, kernel);

@@ -48,6 +48,23 @@ struct Job {
   float alpha;
 };
 
+/// Of a grouped GEMM: the groups that have rows, one after the other in A and C.
+struct Groups {
+  static constexpr int kMax = 1024;
+  int count;
+  int first_row[kMax + 1];
+  int first_unit[kMax + 1];
+  std::uint16_t matrix[kMax];  ///< of B
+};
+
+/// `m` and `m_units` are those of all groups; K is not divided.
+struct GroupedJob : Job {
+  Groups groups;
+};
+
+template <bool kGrouped>
+using JobOf = std::conditional_t<kGrouped, GroupedJob, Job>;
+
 // ---- Instructions of sm_90a.
 
 __device__ std::uint32_t shared_address(const void* at) {
@@ -100,6 +117,25 @@ __device__ void load_box(const CUtensorMap& map, std::uint64_t* barrier, void* t
         "[%0], "
         "[%1, {%3, %4}], [%2], %5;" ::"r"(shared_address(to)),
         "l"(&map), "r"(shared_address(barrier)), "r"(element), "r"(line),
+        "h"(static_cast<std::uint16_t>(mask))
+        : "memory");
+  }
+}
+/// The same of a box in one of several matrices.
+__device__ void load_box_of(const CUtensorMap& map, std::uint64_t* barrier, void* to, int element, int line,
+                            int matrix, std::uint32_t mask) {
+  if (mask <= 1) {
+    asm volatile(
+        "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, "
+        "%5}], [%2];" ::"r"(shared_address(to)),
+        "l"(&map), "r"(shared_address(barrier)), "r"(element), "r"(line), "r"(matrix)
+        : "memory");
+  } else {
+    asm volatile(
+        "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster "
+        "[%0], "
+        "[%1, {%3, %4, %5}], [%2], %6;" ::"r"(shared_address(to)),
+        "l"(&map), "r"(shared_address(barrier)), "r"(element), "r"(line), "r"(matrix),
         "h"(static_cast<std::uint16_t>(mask))
         : "memory");
   }
@@ -160,20 +196,43 @@ KSCOUT_WGMMAS(__half, "f16")
 
 // ---- The kernel.
 
-/// What a cluster computes: `first_m` of its first block.
+/// What a cluster computes: rows from `first_m` of its first block to `end_m`, with a matrix of B.
 struct Work {
-  int first_m, first_n, part;
-  __device__ Work(const Job& job, int number, int cluster) {
-    constexpr int kGroup = 16;  // rows of tiles whose A stays in the level-2 cache
-    const int group_units = kGroup / cluster;
+  int first_m, end_m, first_n, part, matrix;
+
+  __device__ Work(const Job& job, int number, int cluster) : end_m(job.m), matrix(0) {
     const int tiles = job.m_units * job.n_tiles;
     part = number / tiles;
-    const int tile = number % tiles;
-    const int of_group = group_units * job.n_tiles;
-    const int group = tile / of_group;
-    const int rows = min(group_units, job.m_units - group * group_units);
-    first_m = (group * group_units + tile % of_group % rows) * cluster * kTileM;
-    first_n = tile % of_group / rows;
+    place(number % tiles, job.m_units, job.n_tiles, cluster);
+  }
+  __device__ Work(const GroupedJob& job, int number, int cluster) : part(0) {
+    const Groups& groups = job.groups;
+    const int unit = number / job.n_tiles;
+    int at = 0;
+    for (int end = groups.count; end - at > 1;) {
+      const int middle = (at + end) / 2;
+      if (groups.first_unit[middle] <= unit) {
+        at = middle;
+      } else {
+        end = middle;
+      }
+    }
+    const int first_unit = groups.first_unit[at];
+    place(number - first_unit * job.n_tiles, groups.first_unit[at + 1] - first_unit, job.n_tiles, cluster);
+    first_m += groups.first_row[at];
+    end_m = groups.first_row[at + 1];
+    matrix = groups.matrix[at];
+  }
+
+ private:
+  __device__ void place(int tile, int m_units, int n_tiles, int cluster) {
+    constexpr int kRun = 16;  // rows of tiles whose A stays in the level-2 cache
+    const int run_units = kRun / cluster;
+    const int of_run = run_units * n_tiles;
+    const int run = tile / of_run;
+    const int rows = min(run_units, m_units - run * run_units);
+    first_m = (run * run_units + tile % of_run % rows) * cluster * kTileM;
+    first_n = tile % of_run / rows;
   }
 };
 
@@ -272,9 +331,10 @@ __device__ std::uint32_t pair(float x, float y) {
 }
 
 /// Stores 16 rows that one warp computed, in aligned pieces of 16 bytes where they are whole. In `memory` a
-/// row has the same distance from 16 bytes as in C.
+/// row has the same distance from 16 bytes as in C. Rows end at `end_m`.
 template <class T, int kTileN>
-__device__ void store_rows(const Job& job, std::byte* memory, const float* sums, int row0, int column) {
+__device__ void store_rows(const Job& job, std::byte* memory, const float* sums, int row0, int end_m,
+                           int column) {
   const int lane = threadIdx.x % 32;
   const int bytes = 2 * min(job.n - column, kTileN);
   const auto row_at = [&](int row) { return static_cast<std::byte*>(job.c) + 2 * (row * job.ldc + column); };
@@ -297,7 +357,7 @@ __device__ void store_rows(const Job& job, std::byte* memory, const float* sums,
       }
     }
     __syncwarp();
-    const int rows = min(job.m - row, 8);
+    const int rows = min(end_m - row, 8);
     for (int i = 0; i < rows; ++i) {
       std::byte* const at = row_at(row + i);
       const int before = shift_of(at), end = before + bytes;
@@ -320,9 +380,10 @@ constexpr int producers_of(bool copies) { return copies ? 2 : 1; }
 constexpr int threads_of(bool copies) { return 128 * (kConsumers + producers_of(copies)); }
 
 /// kALines, kBLines: the lines of A and B are rows of K (A is column-major, B row-major). kCopies: warps copy
-/// A, B or both.
-template <class T, int kTileN, bool kALines, bool kBLines, bool kCopies>
-__global__ void __launch_bounds__(threads_of(kCopies), 1) hopper_gemm(const __grid_constant__ Job job) {
+/// A, B or both. kGrouped: B has a matrix for each group.
+template <class T, int kTileN, bool kALines, bool kBLines, bool kCopies, bool kGrouped = false>
+__global__ void __launch_bounds__(threads_of(kCopies), 1)
+    hopper_gemm(const __grid_constant__ JobOf<kGrouped> job) {
   constexpr int kBlocksM = kTileM / kBlock, kBlocksN = kTileN / kBlock;
   constexpr int kStageBytes = (kBlocksM + kBlocksN) * kBlockBytes;
   constexpr int kStages = kPipelineBytes / kStageBytes;
@@ -399,12 +460,18 @@ __global__ void __launch_bounds__(threads_of(kCopies), 1) hopper_gemm(const __gr
           }
           if (job.b.aligned) {
             const std::uint32_t all = (1u << cluster) - 1;
+            const auto load_b = [&](std::byte* to, int element, int line) {
+              if constexpr (kGrouped) {
+                load_box_of(job.b.map, &full[stage], to, element, line, work.matrix, all);
+              } else {
+                load_box(job.b.map, &full[stage], to, element, line, all);
+              }
+            };
             if (kBLines) {
-              for (int i = rank; i < kBlocksN; i += cluster)
-                load_box(job.b.map, &full[stage], b + i * kBlockBytes, n0 + i * kBlock, k0, all);
+              for (int i = rank; i < kBlocksN; i += cluster) load_b(b + i * kBlockBytes, n0 + i * kBlock, k0);
             } else {
               const int part = kTileN / cluster;
-              load_box(job.b.map, &full[stage], b + rank * part * kLineBytes, k0, n0 + rank * part, all);
+              load_b(b + rank * part * kLineBytes, k0, n0 + rank * part);
             }
           }
         };
@@ -473,7 +540,7 @@ __global__ void __launch_bounds__(threads_of(kCopies), 1) hopper_gemm(const __gr
       if (earlier >= 0) release(earlier);
 
       if (job.parts == 1) {
-        store_rows<T, kTileN>(job, stores, sums, row0, n0);
+        store_rows<T, kTileN>(job, stores, sums, row0, work.end_m, n0);
         continue;
       }
       // A thread has columns 8 i + lane % 4 * 2 + {0, 1} of rows lane / 4 + {0, 8}.

@@ -17,4 +17,9 @@ namespace kscout::cuda {
 /// epilogue and beta.
 CallStatus make_hopper_matmul(const MatmulShape& shape, const HopperKernel& kernel, Matmul** matmul);
 
+/// Implements Module::hopper_grouped. The rows of all groups are in the arguments of one launch, so nothing
+/// is copied to the device. A tile has rows of one group: what it loads of the next group is not stored.
+CallStatus make_hopper_grouped(const MatmulShape& shape, const HopperKernel& kernel, const std::int64_t* rows,
+                               std::int32_t groups, Matmul** matmul);
+
 }  // namespace kscout::cuda

@@ -277,6 +277,10 @@ class CudaModule final : public Module {
                            Matmul** matmul) noexcept override {
     return make_hopper_matmul(shape, kernel, matmul);
   }
+  CallStatus hopper_grouped(const MatmulShape& shape, const HopperKernel& kernel, const std::int64_t* rows,
+                            std::int32_t groups, Matmul** matmul) noexcept override {
+    return make_hopper_grouped(shape, kernel, rows, groups, matmul);
+  }
   CallStatus suggest(const MatmulShape& shape, std::uint64_t workspace_limit, Algorithm* out,
                      std::int32_t capacity, std::int32_t* count) noexcept override {
     return suggested(shape, workspace_limit, out, capacity, count);
