@@ -1,29 +1,36 @@
-#include "backend/cpu/plan.h"
+#include "backend/cpu/gemm/gemm_plan.h"
 
 #include <algorithm>
 
-#include "backend/cpu/kernels/kernels.h"
+#include "backend/cpu/common/planned_launch.h"
 
 namespace kscout::cpu {
 
 namespace {
 
-constexpr std::int64_t kLine = 16;  ///< floats per cache line
-
 std::int64_t block_size(std::int32_t asked, std::int64_t all) {
   return std::max<std::int64_t>(1, asked > 0 ? std::min<std::int64_t>(asked, all) : all);
 }
 
-/// Bounds of share `i` out of `shares` of `size`, at multiples of `grain`.
-void share(std::int64_t size, std::int64_t shares, std::int64_t i, std::int64_t grain, std::int64_t& begin,
-           std::int64_t& end) {
-  const std::int64_t grains = ceil_div(size, grain);
-  begin = std::min(size, grains * i / shares * grain);
-  end = std::min(size, grains * (i + 1) / shares * grain);
+/// The ranges of C and K that one part computes.
+struct Region {
+  Range m, n, k;
+  std::int32_t split;
+};
+
+Region region_of(const GemmPlan& plan, int part) {
+  const NativeConfig& c = plan.config;
+  const bool outer = plan.form == NativeForm::outer;
+  const int cell = part % (c.threads_m * c.threads_n), split = part / (c.threads_m * c.threads_n);
+  const std::int64_t grain_n = outer ? c.nr : plan.form == NativeForm::update ? kLine : 1;
+  return {.m = share_of(plan.m, c.threads_m, cell / c.threads_n, outer ? c.mr : 1),
+          .n = share_of(plan.n, c.threads_n, cell % c.threads_n, grain_n),
+          .k = share_of(plan.k, c.split_k, split, kLine),
+          .split = split};
 }
 
 /// Sizes of one part's workspace for packed operands.
-void size_packs(Plan& plan) {
+void size_packs(GemmPlan& plan) {
   const NativeConfig& c = plan.config;
   const std::int64_t lanes = plan.kernels->lanes;
   switch (plan.form) {
@@ -54,9 +61,9 @@ void size_packs(Plan& plan) {
 
 }  // namespace
 
-Plan make_plan(const GemmProblem& problem, const NativeConfig& config, const KernelSet& kernels) {
+GemmPlan make_gemm_plan(const GemmProblem& problem, const NativeConfig& config) {
   const LeadingDimensions ld = leading_dimensions(problem);
-  Plan plan{};
+  GemmPlan plan{};
   plan.m = problem.m;
   plan.n = problem.n;
   plan.k = problem.k;
@@ -67,7 +74,7 @@ Plan make_plan(const GemmProblem& problem, const NativeConfig& config, const Ker
   plan.batch_c = ld.c * problem.m;
   plan.config = config;
   plan.form = native_form(config.kind, problem.layout);
-  plan.kernels = &kernels;
+  plan.kernels = kernels_of<GemmKernels>(config.isa);
   // A part needs at most its share of C, rounded up to register tiles; larger blocks are reduced to that.
   const std::int64_t share_m =
       std::min(plan.m, round_up(ceil_div(plan.m, config.threads_m), config.mr) + config.mr);
@@ -88,20 +95,6 @@ Plan make_plan(const GemmProblem& problem, const NativeConfig& config, const Ker
   return plan;
 }
 
-Region region_of(const Plan& plan, int part) noexcept {
-  const NativeConfig& c = plan.config;
-  Region r{};
-  r.split = part / (c.threads_m * c.threads_n);
-  const int cell = part % (c.threads_m * c.threads_n);
-  const std::int64_t grain_n = plan.form == NativeForm::outer    ? c.nr
-                               : plan.form == NativeForm::update ? kLine
-                                                                 : 1;
-  share(plan.m, c.threads_m, cell / c.threads_n, plan.form == NativeForm::outer ? c.mr : 1, r.m0, r.m1);
-  share(plan.n, c.threads_n, cell % c.threads_n, grain_n, r.n0, r.n1);
-  share(plan.k, c.split_k, r.split, kLine, r.k0, r.k1);
-  return r;
-}
-
 void scale(float* c, std::int64_t ldc, std::int64_t m, std::int64_t n, float beta) noexcept {
   if (beta == 1) return;
   for (std::int64_t i = 0; i < m; ++i) {
@@ -114,18 +107,19 @@ void scale(float* c, std::int64_t ldc, std::int64_t m, std::int64_t n, float bet
   }
 }
 
-void run_part(const Plan& plan, const GemmBuffers& buffers, float* workspace, int part) noexcept {
+void run_part(const GemmPlan& plan, const GemmBuffers& buffers, float* workspace, int part) noexcept {
   const Region r = region_of(plan, part);
-  if (r.m0 == r.m1 || r.n0 == r.n1) return;
-  const std::int64_t a_start = plan.a.row_major ? r.m0 * plan.a.ld + r.k0 : r.k0 * plan.a.ld + r.m0;
-  const std::int64_t b_start = plan.b.row_major ? r.k0 * plan.b.ld + r.n0 : r.n0 * plan.b.ld + r.k0;
+  const std::int64_t m = r.m.begin, n = r.n.begin, k = r.k.begin;
+  if (r.m.size() == 0 || r.n.size() == 0) return;
+  const std::int64_t a_start = plan.a.row_major ? m * plan.a.ld + k : k * plan.a.ld + m;
+  const std::int64_t b_start = plan.b.row_major ? k * plan.b.ld + n : n * plan.b.ld + k;
   Block block{};
-  block.m = r.m1 - r.m0;
-  block.n = r.n1 - r.n0;
-  block.k = r.k1 - r.k0;
+  block.m = r.m.size();
+  block.n = r.n.size();
+  block.k = r.k.size();
   block.alpha = static_cast<float>(buffers.alpha);
   block.workspace = workspace + part * plan.part_size;
-  block.n0 = r.n0;
+  block.n0 = n;
   float* const partial = workspace + plan.config.threads() * plan.part_size + (r.split - 1) * plan.split_size;
   for (std::int64_t batch = 0; batch < plan.batches; ++batch) {
     block.a = static_cast<const float*>(buffers.a) + batch * plan.a.batch + a_start;
@@ -135,11 +129,11 @@ void run_part(const Plan& plan, const GemmBuffers& buffers, float* workspace, in
       block.b = static_cast<const float*>(buffers.b) + batch * plan.b.batch + b_start;
     }
     if (r.split == 0) {
-      block.c = static_cast<float*>(buffers.c) + batch * plan.batch_c + r.m0 * plan.ldc + r.n0;
+      block.c = static_cast<float*>(buffers.c) + batch * plan.batch_c + m * plan.ldc + n;
       block.ldc = plan.ldc;
       block.beta = static_cast<float>(buffers.beta);
     } else {
-      block.c = partial + r.m0 * plan.n + r.n0;
+      block.c = partial + m * plan.n + n;
       block.ldc = plan.n;
       block.beta = 0;
     }
@@ -147,7 +141,7 @@ void run_part(const Plan& plan, const GemmBuffers& buffers, float* workspace, in
   }
 }
 
-void run_block(const Plan& plan, const Block& block) noexcept {
+void run_block(const GemmPlan& plan, const Block& block) noexcept {
   if (block.k == 0) {
     scale(block.c, block.ldc, block.m, block.n, block.beta);
   } else if (plan.config.kind == NativeKind::small) {
@@ -161,10 +155,13 @@ void run_block(const Plan& plan, const Block& block) noexcept {
   }
 }
 
-void sum_splits(const Plan& plan, const GemmBuffers& buffers, float* workspace, int part) noexcept {
-  const std::int64_t parts = plan.config.threads();
+namespace {
+
+void sum_splits(const GemmPlan& plan, const GemmBuffers& buffers, float* workspace, int part) noexcept {
+  const int parts = plan.config.threads();
   const float* const partials = workspace + parts * plan.part_size;
-  for (std::int64_t i = plan.m * part / parts; i < plan.m * (part + 1) / parts; ++i) {
+  const Range rows = share_of(plan.m, parts, part);
+  for (std::int64_t i = rows.begin; i < rows.end; ++i) {
     float* row = static_cast<float*>(buffers.c) + i * plan.ldc;
     for (std::int32_t split = 0; split < plan.config.split_k - 1; ++split) {
       const float* from = partials + split * plan.split_size + i * plan.n;
@@ -173,38 +170,23 @@ void sum_splits(const Plan& plan, const GemmBuffers& buffers, float* workspace, 
   }
 }
 
-namespace {
-
-using Fill = void (*)(KernelSet&);
-
-KernelSet filled(Fill outer, Fill stream) {
-  KernelSet set;
-  outer(set);
-  stream(set);
-  return set;
-}
-
 }  // namespace
 
-const KernelSet* kernel_set(NativeIsa isa) noexcept {
-  // The fill functions are compiled for their instruction set too, so each runs only for a requested set.
-  switch (isa) {
-    case NativeIsa::scalar: {
-      static const KernelSet set = filled(fill_outer_scalar, fill_stream_scalar);
-      return &set;
-    }
-#if defined(__x86_64__)
-    case NativeIsa::avx2: {
-      static const KernelSet set = filled(fill_outer_avx2, fill_stream_avx2);
-      return &set;
-    }
-    case NativeIsa::avx512: {
-      static const KernelSet set = filled(fill_outer_avx512, fill_stream_avx512);
-      return &set;
-    }
-#endif
-    default:
-      return nullptr;
+void run_plan(const GemmPlan& plan, const GemmBuffers& buffers, float* workspace) {
+  if (plan.m == 0 || plan.n == 0) return;
+  const int parts = plan.config.threads();
+  if (plan.config.split_k == 1)
+    return run_parts(parts, [&](int part) { run_part(plan, buffers, workspace, part); });
+  // The partial sums of split-K must be added up before the next batch item may overwrite them.
+  GemmPlan one = plan;
+  one.batches = 1;
+  GemmBuffers moved = buffers;
+  for (std::int64_t batch = 0; batch < plan.batches; ++batch) {
+    moved.a = static_cast<const float*>(buffers.a) + batch * plan.a.batch;
+    moved.b = static_cast<const float*>(buffers.b) + batch * plan.b.batch;
+    moved.c = static_cast<float*>(buffers.c) + batch * plan.batch_c;
+    run_parts(parts, [&](int part) { run_part(one, moved, workspace, part); });
+    run_parts(parts, [&](int part) { sum_splits(one, moved, workspace, part); });
   }
 }
 

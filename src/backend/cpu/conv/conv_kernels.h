@@ -13,7 +13,7 @@
 /// padded with zeros to whole vectors.
 #include <cstdint>
 
-#include "backend/cpu/kernels/kernels.h"
+#include "backend/cpu/gemm/gemm_kernels.h"
 
 namespace kscout::cpu {
 
@@ -155,7 +155,7 @@ using WinogradOutputKernel = void (*)(const WinogradOutputArgs&);
 inline constexpr int kMaxSums = register_tiles(NativeIsa::avx512).accumulators;
 inline constexpr int kMaxRowTaps = 7;  ///< of a filter row with kernels of its own
 
-struct ConvKernelSet {
+struct ConvKernels {
   int lanes = 0;
   ConvTileKernel tile[2][kMaxOuterRows + 1][kMaxOuterVectors + 1] = {};      ///< [pointers][rows][vectors]
   ConvWeightKernel weight[2][kMaxOuterRows + 1][kMaxOuterVectors + 1] = {};  ///< [masked][rows][vectors]
@@ -174,12 +174,11 @@ struct ConvKernelSet {
   WinogradOutputKernel winograd_output = nullptr;
 };
 
-/// Null when the set is not compiled for this architecture. The caller must check that the machine supports
-/// it.
-const ConvKernelSet* conv_kernel_set(NativeIsa isa) noexcept;
-
-void fill_conv_scalar(ConvKernelSet& set);
-void fill_conv_avx2(ConvKernelSet& set);
-void fill_conv_avx512(ConvKernelSet& set);
+template <>
+void fill<ConvKernels, NativeIsa::scalar>(ConvKernels& kernels);
+template <>
+void fill<ConvKernels, NativeIsa::avx2>(ConvKernels& kernels);
+template <>
+void fill<ConvKernels, NativeIsa::avx512>(ConvKernels& kernels);
 
 }  // namespace kscout::cpu

@@ -10,7 +10,7 @@
 /// only exception is panels of packed B, which are padded with zeros to whole vectors.
 #include <cstdint>
 
-#include "provider/native/native.h"
+#include "backend/cpu/common/instruction_sets.h"
 
 namespace kscout::cpu {
 
@@ -78,7 +78,7 @@ enum class ReadA {
 };  ///< columns: a[k * a_step + i], also packed panels; rows: a[i * a_step + k]
 enum class Variant { plain, prefetching, masked };
 
-struct KernelSet {
+struct GemmKernels {
   int lanes = 0;
   OuterKernel outer[2][3][kMaxOuterRows + 1][kMaxOuterVectors + 1] = {};  ///< [ReadA][Variant][rows][vectors]
   DotKernel dot[2][kMaxTileSide + 1][kMaxTileSide + 1] = {};              ///< [prefetching][rows][columns]
@@ -87,16 +87,11 @@ struct KernelSet {
   PackKernel pack_groups = nullptr;  ///< source lines run across the width, src[p * ld + i]
 };
 
-/// Null when the set is not compiled for this architecture. The caller must check that the machine supports
-/// it.
-const KernelSet* kernel_set(NativeIsa isa) noexcept;
-
-// Each translation unit fills its part of a set.
-void fill_outer_scalar(KernelSet& set);
-void fill_stream_scalar(KernelSet& set);
-void fill_outer_avx2(KernelSet& set);
-void fill_stream_avx2(KernelSet& set);
-void fill_outer_avx512(KernelSet& set);
-void fill_stream_avx512(KernelSet& set);
+template <>
+void fill<GemmKernels, NativeIsa::scalar>(GemmKernels& kernels);
+template <>
+void fill<GemmKernels, NativeIsa::avx2>(GemmKernels& kernels);
+template <>
+void fill<GemmKernels, NativeIsa::avx512>(GemmKernels& kernels);
 
 }  // namespace kscout::cpu

@@ -2,20 +2,20 @@
 /// Walks one part of C in blocks and calls the inner loops. Contains no SIMD: it uses function tables only.
 #include <algorithm>
 
-#include "backend/cpu/plan.h"
+#include "backend/cpu/gemm/gemm_plan.h"
 
 namespace kscout::cpu {
 
 namespace {
 
 /// Panels of mr rows; the last panel's groups are as long as its rows.
-void pack_a_block(const Plan& plan, const float* a, std::int64_t rows, std::int64_t k, float* dst) {
+void pack_a_block(const GemmPlan& plan, const float* a, std::int64_t rows, std::int64_t k, float* dst) {
   const PackKernel pack = plan.a.row_major ? plan.kernels->pack_lines : plan.kernels->pack_groups;
   pack({a, plan.a.ld, rows, k, dst, plan.config.mr, false});
 }
 
 /// Panels of nr columns; the last panel's groups are padded to whole vectors.
-void pack_b_block(const Plan& plan, const float* b, std::int64_t columns, std::int64_t k, float* dst) {
+void pack_b_block(const GemmPlan& plan, const float* b, std::int64_t columns, std::int64_t k, float* dst) {
   const PackKernel pack = plan.b.row_major ? plan.kernels->pack_groups : plan.kernels->pack_lines;
   pack({b, plan.b.ld, columns, k, dst, plan.config.nr, true});
 }
@@ -31,7 +31,7 @@ struct Panels {
 /// Computes one cache block of C: all its register tiles.
 class Tiles {
  public:
-  Tiles(const Plan& plan, const Panels& panels, float* c, std::int64_t ldc, std::int64_t k, float alpha,
+  Tiles(const GemmPlan& plan, const Panels& panels, float* c, std::int64_t ldc, std::int64_t k, float alpha,
         float beta)
       : plan_(plan), panels_(panels), c_(c) {
     args_.ldc = ldc;
@@ -85,7 +85,7 @@ class Tiles {
     plan_.kernels->outer[static_cast<int>(read_)][static_cast<int>(variant)][height][vectors](args_);
   }
 
-  const Plan& plan_;
+  const GemmPlan& plan_;
   Panels panels_;
   float* c_;
   OuterArgs args_{};
@@ -96,7 +96,7 @@ class Tiles {
 /// allows.
 class OuterWalk {
  public:
-  OuterWalk(const Plan& plan, const Block& block)
+  OuterWalk(const GemmPlan& plan, const Block& block)
       : plan_(plan), block_(block), packed_a_(block.workspace), packed_b_(block.workspace + plan.a_size) {}
 
   void run() {
@@ -170,7 +170,7 @@ class OuterWalk {
         .run(std::min(plan_.mc, block_.m - i), std::min(plan_.nc, block_.n - j), rows_outside);
   }
 
-  const Plan& plan_;
+  const GemmPlan& plan_;
   const Block& block_;
   float* packed_a_;
   float* packed_b_;
@@ -186,11 +186,9 @@ void copy_along_k(const float* src, std::int64_t ld, std::int64_t lines, std::in
 
 }  // namespace
 
-void pack_b(const Plan& plan, const float* b, float* packed, int part) noexcept {
+void pack_part(const GemmPlan& plan, const float* b, float* packed, int part) noexcept {
   // For each cache block along K, all panels of nr columns: the panels of a part or block follow each other.
-  const std::int64_t nr = plan.config.nr, panels = ceil_div(plan.n, nr), parts = plan.config.threads();
-  const std::int64_t first = panels * part / parts * nr;
-  const std::int64_t last = std::min(plan.n, panels * (part + 1) / parts * nr);
+  const auto [first, last] = share_of(plan.n, plan.config.threads(), part, plan.config.nr);
   if (first >= last) return;
   for (std::int64_t batch = 0; batch < plan.batches; ++batch) {
     const float* const from = b + batch * plan.b.batch + first * (plan.b.row_major ? 1 : plan.b.ld);
@@ -203,9 +201,9 @@ void pack_b(const Plan& plan, const float* b, float* packed, int part) noexcept 
   }
 }
 
-void run_outer(const Plan& plan, const Block& block) noexcept { OuterWalk(plan, block).run(); }
+void run_outer(const GemmPlan& plan, const Block& block) noexcept { OuterWalk(plan, block).run(); }
 
-void run_small(const Plan& plan, const Block& block) noexcept {
+void run_small(const GemmPlan& plan, const Block& block) noexcept {
   Panels panels{block.a, false, block.b, plan.config.pack_b};
   if (plan.config.pack_b) {
     pack_b_block(plan, block.b, block.n, block.k, block.workspace);
@@ -215,7 +213,7 @@ void run_small(const Plan& plan, const Block& block) noexcept {
       .run(block.m, block.n, plan.config.order == NativeOrder::m);
 }
 
-void run_dot(const Plan& plan, const Block& block) noexcept {
+void run_dot(const GemmPlan& plan, const Block& block) noexcept {
   const std::int64_t mr = plan.config.mr, nr = plan.config.nr;
   float* const packed_a = block.workspace;
   float* const packed_b = block.workspace + plan.a_size;
@@ -280,7 +278,7 @@ struct UpdateRows {
   float beta;
 };
 
-void update_rows(const Plan& plan, const UpdateRows& u, std::int64_t lines, std::int64_t stretch) {
+void update_rows(const GemmPlan& plan, const UpdateRows& u, std::int64_t lines, std::int64_t stretch) {
   UpdateArgs args{};
   args.a_step = u.rows;
   args.b_step = u.ld;
@@ -304,7 +302,7 @@ void update_rows(const Plan& plan, const UpdateRows& u, std::int64_t lines, std:
 
 }  // namespace
 
-void run_update(const Plan& plan, const Block& block) noexcept {
+void run_update(const GemmPlan& plan, const Block& block) noexcept {
   const bool streams_b = plan.config.kind == NativeKind::skinny_m;
   const std::int64_t group = streams_b ? plan.config.mr : plan.config.nr;
   const std::int64_t lines = streams_b ? plan.config.nr : plan.config.mr;

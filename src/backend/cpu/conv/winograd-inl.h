@@ -1,7 +1,7 @@
 // Implements the transforms of kind wino for one target: F(2x2, 3x3) of A. Lavin and S. Gray, "Fast
 // Algorithms for Convolutional Neural Networks", arXiv:1509.09308.
-#include "backend/cpu/kernels/conv_kernels.h"
-#include "backend/cpu/kernels/lanes-inl.h"
+#include "backend/cpu/common/lanes-inl.h"
+#include "backend/cpu/conv/conv_kernels.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace kscout::cpu::HWY_NAMESPACE {
@@ -88,7 +88,7 @@ inline void winograd_output(const WinogradOutputArgs& args) {
   });
 }
 
-inline void fill_winograd(ConvKernelSet& set) {
+inline void fill_winograd(ConvKernels& set) {
   set.winograd_input = winograd_input;
   set.winograd_filter = winograd_filter;
   set.winograd_output = winograd_output;

@@ -1,6 +1,6 @@
 // Implements the outer-product kernels of one target. Each is a register tile of Rows x Vectors accumulators.
-#include "backend/cpu/kernels/kernels.h"
-#include "backend/cpu/kernels/lanes-inl.h"
+#include "backend/cpu/common/register_tile-inl.h"
+#include "backend/cpu/gemm/gemm_kernels.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace kscout::cpu::HWY_NAMESPACE {
@@ -22,36 +22,17 @@ void outer(const OuterArgs& args) {
   }
 
   V sum[Rows][Vectors];
-  KSCOUT_FULL_UNROLL for (int i = 0; i < Rows; ++i) {
-    KSCOUT_FULL_UNROLL for (int j = 0; j < Vectors; ++j) sum[i][j] = hn::Zero(d);
-  }
-
+  clear(sum);
   KSCOUT_UNROLL_4 for (std::int64_t k = 0; k < args.k; ++k) {
     if constexpr (How == Variant::prefetching) {
       const float* ahead = b + args.prefetch * b_step;
       KSCOUT_FULL_UNROLL for (int j = 0; j < Vectors * kLanes; j += 16) hwy::Prefetch(ahead + j);
     }
-    // Keeps the shorter side of the tile in registers: it fits beside 12 accumulators (28 with AVX-512).
-    if constexpr (Rows < Vectors) {
-      V element[Rows];
-      KSCOUT_FULL_UNROLL for (int i = 0; i < Rows; ++i) {
-        element[i] = hn::Set(d, Read == ReadA::rows ? a[i * a_step + k] : a[i]);
-      }
-      KSCOUT_FULL_UNROLL for (int j = 0; j < Vectors; ++j) {
-        const V row = masked && j == Vectors - 1 ? last.load(b + j * kLanes) : hn::LoadU(d, b + j * kLanes);
-        KSCOUT_FULL_UNROLL for (int i = 0; i < Rows; ++i) sum[i][j] = hn::MulAdd(element[i], row, sum[i][j]);
-      }
-    } else {
-      V row[Vectors];
-      KSCOUT_FULL_UNROLL for (int j = 0; j < Vectors; ++j) {
-        row[j] = masked && j == Vectors - 1 ? last.load(b + j * kLanes) : hn::LoadU(d, b + j * kLanes);
-      }
-      KSCOUT_FULL_UNROLL for (int i = 0; i < Rows; ++i) {
-        const V element = hn::Set(d, Read == ReadA::rows ? a[i * a_step + k] : a[i]);
-        KSCOUT_FULL_UNROLL for (int j = 0; j < Vectors; ++j) sum[i][j] =
-            hn::MulAdd(element, row[j], sum[i][j]);
-      }
-    }
+    add_outer_product(
+        sum, [&](int i) HWY_ATTR { return hn::Set(d, Read == ReadA::rows ? a[i * a_step + k] : a[i]); },
+        [&](int j) HWY_ATTR {
+          return masked && j == Vectors - 1 ? last.load(b + j * kLanes) : hn::LoadU(d, b + j * kLanes);
+        });
     if constexpr (Read == ReadA::columns) a += a_step;
     b += b_step;
   }
@@ -59,23 +40,16 @@ void outer(const OuterArgs& args) {
   const V alpha = hn::Set(d, args.alpha);
   const V beta = hn::Set(d, args.beta);
   const bool reads_c = args.beta != 0;
-  KSCOUT_FULL_UNROLL for (int i = 0; i < Rows; ++i) {
-    KSCOUT_FULL_UNROLL for (int j = 0; j < Vectors; ++j) {
-      float* to = c + i * args.ldc + j * kLanes;
-      V v = hn::Mul(alpha, sum[i][j]);
-      if (masked && j == Vectors - 1) {
-        if (reads_c) v = hn::MulAdd(beta, last.load(to), v);
-        last.store(v, to);
-      } else {
-        if (reads_c) v = hn::MulAdd(beta, hn::LoadU(d, to), v);
-        hn::StoreU(v, d, to);
-      }
-    }
-  }
+  store_tile(
+      sum, [&](int i) HWY_ATTR { return c + i * args.ldc; }, masked, last,
+      [&](V v, const auto& of_c) HWY_ATTR {
+        v = hn::Mul(alpha, v);
+        return reads_c ? hn::MulAdd(beta, of_c(), v) : v;
+      });
 }
 
 template <int Rows, int Vectors>
-void fill_outer_tile(KernelSet& set) {
+void fill_outer_tile(GemmKernels& set) {
   const auto fill = [&](ReadA read, OuterKernel plain, OuterKernel prefetching, OuterKernel masked) {
     auto& table = set.outer[static_cast<int>(read)];
     table[static_cast<int>(Variant::plain)][Rows][Vectors] = plain;
@@ -92,13 +66,13 @@ void fill_outer_tile(KernelSet& set) {
 
 /// Fills tiles of 1 to MostRows rows: the config's tile, and every shorter one for the edge of C.
 template <int MostRows, int Vectors>
-void fill_outer_rows(KernelSet& set) {
+void fill_outer_rows(GemmKernels& set) {
   fill_outer_tile<MostRows, Vectors>(set);
   if constexpr (MostRows > 1) fill_outer_rows<MostRows - 1, Vectors>(set);
 }
 
 template <NativeIsa Isa>
-void fill_outer(KernelSet& set) {
+void fill_outer(GemmKernels& set) {
   constexpr RegisterTiles tiles = register_tiles(Isa);
   fill_outer_rows<tiles.rows[0], 1>(set);
   fill_outer_rows<tiles.rows[1], 2>(set);

@@ -60,4 +60,7 @@ class ThreadPool {
   alignas(64) std::atomic<int> pending_{0};
 };
 
+/// The threads of the backend.
+ThreadPool& pool();
+
 }  // namespace kscout::cpu

@@ -2,14 +2,14 @@
 /// \file
 /// Plans one config for one problem: parts for threads, blocks, kernels, workspace.
 ///
-///     const Plan plan = make_plan(problem, config, kernels);
-///     run_part(plan, buffers, workspace, part);        // for every part; parts may run at once
-///     sum_splits(plan, buffers, workspace, part);      // then, when plan.split_k > 1
+///     const GemmPlan plan = make_gemm_plan(problem, config);
+///     run_plan(plan, buffers, workspace);
 #include <cstdint>
 
 #include <kscout/backend.h>
 
-#include "backend/cpu/kernels/kernels.h"
+#include "backend/cpu/common/range.h"
+#include "backend/cpu/gemm/gemm_kernels.h"
 
 namespace kscout::cpu {
 
@@ -20,13 +20,13 @@ struct Operand {
   std::int64_t batch;
 };
 
-struct Plan {
+struct GemmPlan {
   std::int64_t m, n, k, batches;
   Operand a, b;
   std::int64_t ldc, batch_c;
   NativeConfig config;
   NativeForm form;
-  const KernelSet* kernels;
+  const GemmKernels* kernels;
   std::int64_t mc, kc, nc;  ///< block sizes, limited by the problem, at least 1
   // Workspace, in floats. Each part owns part_size elements from part * part_size. They contain:
   std::int64_t a_size;     ///< packed A, at 0
@@ -36,24 +36,20 @@ struct Plan {
   /// One partial C of split-K; split s > 0 is at parts * part_size + (s - 1) * split_size.
   std::int64_t split_size;
   std::int64_t workspace_floats;
-  /// B is packed once, by pack_b, for all runs. In floats: a line of K in all packed columns, and one batch
-  /// item.
+  /// B is packed once, by pack_part, for all runs. In floats: a line of K in all packed columns, and one
+  /// batch item.
   bool prepacked_b;
   std::int64_t packed_width, packed_batch;
+  std::int64_t kept_floats;  ///< of all batch items
 };
 
-/// The ranges of C and K that one part computes.
-struct Region {
-  std::int64_t m0, m1, n0, n1, k0, k1;
-  std::int32_t split;
-};
-
-Plan make_plan(const GemmProblem& problem, const NativeConfig& config, const KernelSet& kernels);
-Region region_of(const Plan& plan, int part) noexcept;
-void run_part(const Plan& plan, const GemmBuffers& buffers, float* workspace, int part) noexcept;
+GemmPlan make_gemm_plan(const GemmProblem& problem, const NativeConfig& config);
+/// Computes the product with all threads.
+void run_plan(const GemmPlan& plan, const GemmBuffers& buffers, float* workspace);
+/// Computes what one thread does, without the sum of split-K slices.
+void run_part(const GemmPlan& plan, const GemmBuffers& buffers, float* workspace, int part) noexcept;
 /// Packs this part's share of B's columns, for `prepacked_b`.
-void pack_b(const Plan& plan, const float* b, float* packed, int part) noexcept;
-void sum_splits(const Plan& plan, const GemmBuffers& buffers, float* workspace, int part) noexcept;
+void pack_part(const GemmPlan& plan, const float* b, float* packed, int part) noexcept;
 
 /// Operands of one batch item and region, as pointers to their first elements. C = alpha * A * B + beta * C.
 struct Block {
@@ -68,16 +64,13 @@ struct Block {
   std::int64_t n0;        ///< first column of the region
 };
 /// Computes a block by the plan's kernels, of any kind; `k` may be 0.
-void run_block(const Plan& plan, const Block& block) noexcept;
-void run_outer(const Plan& plan, const Block& block) noexcept;
-void run_small(const Plan& plan, const Block& block) noexcept;
-void run_dot(const Plan& plan, const Block& block) noexcept;
-void run_update(const Plan& plan, const Block& block) noexcept;
+void run_block(const GemmPlan& plan, const Block& block) noexcept;
+void run_outer(const GemmPlan& plan, const Block& block) noexcept;
+void run_small(const GemmPlan& plan, const Block& block) noexcept;
+void run_dot(const GemmPlan& plan, const Block& block) noexcept;
+void run_update(const GemmPlan& plan, const Block& block) noexcept;
 
 /// Computes C = beta * C; does not read C when beta is 0.
 void scale(float* c, std::int64_t ldc, std::int64_t m, std::int64_t n, float beta) noexcept;
-
-constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) noexcept { return (a + b - 1) / b; }
-constexpr std::int64_t round_up(std::int64_t a, std::int64_t b) noexcept { return ceil_div(a, b) * b; }
 
 }  // namespace kscout::cpu

@@ -1,4 +1,4 @@
-#include "backend/cpu/thread_pool.h"
+#include "backend/cpu/common/thread_pool.h"
 
 #include <system_error>
 
@@ -164,6 +164,11 @@ ThreadPool::~ThreadPool() {
     worker->ticket.notify_one();
     worker->thread.join();
   }
+}
+
+ThreadPool& pool() {
+  static ThreadPool instance;
+  return instance;
 }
 
 }  // namespace kscout::cpu

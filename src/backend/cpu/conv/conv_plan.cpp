@@ -1,15 +1,14 @@
-#include "backend/cpu/conv_plan.h"
+#include "backend/cpu/conv/conv_plan.h"
 
 #include <algorithm>
 #include <cstring>
 
-#include "backend/cpu/plan.h"
+#include "backend/cpu/common/planned_launch.h"
+#include "backend/cpu/gemm/gemm_plan.h"
 
 namespace kscout::cpu {
 
 namespace {
-
-constexpr std::int64_t kConvLine = 16;  ///< floats per cache line
 
 /// Per lane, the input channel that it uses for its group's first channel.
 std::vector<std::int32_t> lane_table_of(std::int64_t lanes, std::int64_t result, std::int64_t source) {
@@ -20,8 +19,8 @@ std::vector<std::int32_t> lane_table_of(std::int64_t lanes, std::int64_t result,
 }
 
 /// Elements of a packed filter per pair of channels.
-std::int64_t packed_taps(const ConvPlan& plan, const ConvWalk& walk) {
-  return plan.config.kind == NativeConvKind::wino ? kWinogradTaps : walk.taps();
+std::int64_t packed_taps(const ConvPlan& plan, const ConvPhase& phase) {
+  return plan.config.kind == NativeConvKind::wino ? kWinogradTaps : phase.taps();
 }
 
 }  // namespace
@@ -39,8 +38,8 @@ ConvPlan make_conv_plan(const ConvProblem& p, const NativeConvConfig& config) {
   const bool winograd = config.kind == NativeConvKind::wino;
   plan.op = p.op;
   plan.config = config;
-  plan.kernels = conv_kernel_set(config.isa);
-  plan.gemm_kernels = kernel_set(config.isa);
+  plan.kernels = kernels_of<ConvKernels>(config.isa);
+  plan.gemm_kernels = kernels_of<GemmKernels>(config.isa);
   plan.images = p.n;
   plan.groups = p.g;
   plan.taps = p.z * p.y * p.x;
@@ -50,7 +49,7 @@ ConvPlan make_conv_plan(const ConvProblem& p, const NativeConvConfig& config) {
   plan.k_group = p.k / p.g;
   plan.source = p.op == Op::conv_bwd_data ? out : in;
   plan.result = p.op == Op::conv_bwd_data ? in : out;
-  plan.walks = walks_of(p);
+  plan.phases = phases_of(p);
   plan.merged = 1;
   if (!weight && !lanes && !winograd) merge_pixels(plan);
   // A block of more pixels than the problem has would only ask for memory.
@@ -61,25 +60,27 @@ ConvPlan make_conv_plan(const ConvProblem& p, const NativeConvConfig& config) {
   if (!weight) {
     const std::int64_t width =
         lanes ? round_up(plan.result.channels, plan.kernels->lanes) : p.g * packed_width(plan);
-    for (ConvWalk& walk : plan.walks) {
-      walk.packed = plan.packed_floats;
-      plan.packed_floats += packed_taps(plan, walk) * plan.source.group * width;
+    for (ConvPhase& phase : plan.phases) {
+      phase.packed = plan.packed_floats;
+      plan.packed_floats += packed_taps(plan, phase) * plan.source.group * width;
     }
-    plan.packed_floats = round_up(plan.packed_floats, kConvLine);
-    for (ConvWalk& walk : plan.walks)
-      walk.by_runs = config.kind == NativeConvKind::rows && tiles_by_runs(plan, walk.w);
+    plan.packed_floats = round_up(plan.packed_floats, kLine);
+    for (ConvPhase& phase : plan.phases)
+      phase.by_runs = config.kind == NativeConvKind::rows && tiles_by_runs(plan, phase.w);
   }
   plan.part_floats = round_up(weight  ? (lanes ? weight_lanes_workspace(plan) : weight_tiles_workspace(plan))
                               : lanes ? image_lanes_workspace(plan)
                               : winograd ? image_winograd_workspace(plan)
                                          : image_tiles_workspace(plan),
-                              kConvLine);
-  if (weight && config.threads_p > 1) plan.partial_floats = round_up(p.k * plan.filter_row(), kConvLine);
+                              kLine);
+  if (weight && config.threads_p > 1) plan.partial_floats = round_up(p.k * plan.filter_row(), kLine);
   plan.workspace_floats = config.threads() * plan.part_floats + (config.threads_p - 1) * plan.partial_floats;
+  plan.kept_floats = p.prepacked ? plan.packed_floats : 0;
+  plan.workspace_floats += plan.packed_floats - plan.kept_floats;
   return plan;
 }
 
-Plan make_product_plan(const ConvProblem& p, const NativeConvConfig& c) {
+GemmPlan make_product_plan(const ConvProblem& p, const NativeConvConfig& c) {
   const std::int64_t pixels = p.n * p.d * p.h * p.w, in = p.c / p.g, out = p.k / p.g;
   NativeConfig config{.isa = c.isa,
                       .kind = NativeKind::tiled,
@@ -122,14 +123,15 @@ Plan make_product_plan(const ConvProblem& p, const NativeConvConfig& c) {
     step_c = out * in;
   }
   product.batch = p.g;
-  Plan plan = make_plan(product, config, *kernel_set(c.isa));
+  GemmPlan plan = make_gemm_plan(product, config);
   plan.a.batch = step_a;
   plan.b.batch = step_b;
   plan.batch_c = step_c;
   if (p.prepacked && config.pack_b) {
     plan.prepacked_b = true;
     plan.packed_width = plan.n / config.nr * config.nr + round_up(plan.n % config.nr, plan.kernels->lanes);
-    plan.packed_batch = round_up(plan.k * plan.packed_width, kConvLine);
+    plan.packed_batch = round_up(plan.k * plan.packed_width, kLine);
+    plan.kept_floats = plan.batches * plan.packed_batch;
     plan.part_size -= plan.b_size;
     plan.workspace_floats -= config.threads() * plan.b_size;
     plan.b_size = 0;
@@ -139,16 +141,16 @@ Plan make_product_plan(const ConvProblem& p, const NativeConvConfig& c) {
 
 namespace {
 
-/// Calls use(tap of the walk, tap of the filter).
+/// Calls use(tap of the phase, tap of the filter).
 template <class Use>
-void for_taps(const ConvPlan& plan, const ConvWalk& walk, const Use& use) {
+void for_taps(const ConvPlan& plan, const ConvPhase& phase, const Use& use) {
   std::int64_t tap = 0;
-  for (std::int64_t d = 0; d < walk.d.taps; ++d) {
-    for (std::int64_t h = 0; h < walk.h.taps; ++h) {
-      for (std::int64_t w = 0; w < walk.w.taps; ++w) {
-        const std::int64_t z = walk.d.tap_first + d * walk.d.tap_stride;
-        const std::int64_t y = walk.h.tap_first + h * walk.h.tap_stride;
-        use(tap++, (z * plan.filter_h + y) * plan.filter_w + walk.w.tap_first + w * walk.w.tap_stride);
+  for (std::int64_t d = 0; d < phase.d.taps; ++d) {
+    for (std::int64_t h = 0; h < phase.h.taps; ++h) {
+      for (std::int64_t w = 0; w < phase.w.taps; ++w) {
+        const std::int64_t z = phase.d.tap_first + d * phase.d.tap_stride;
+        const std::int64_t y = phase.h.tap_first + h * phase.h.tap_stride;
+        use(tap++, (z * plan.filter_h + y) * plan.filter_w + phase.w.tap_first + w * phase.w.tap_stride);
       }
     }
   }
@@ -163,28 +165,28 @@ const float* filter_element(const ConvPlan& plan, const float* wei, std::int64_t
 }
 
 /// One tile's columns of one group: [tap][source channel][column].
-void pack_panel(const ConvPlan& plan, const ConvWalk& walk, const float* wei, std::int64_t group,
+void pack_panel(const ConvPlan& plan, const ConvPhase& phase, const float* wei, std::int64_t group,
                 std::int64_t first, float* to) {
   const std::int64_t width = std::min<std::int64_t>(plan.config.nr, plan.result.group - first);
   const std::int64_t depth = plan.source.group, stored = round_up(width, plan.kernels->lanes);
-  for_taps(plan, walk, [&](std::int64_t at, std::int64_t tap) {
+  for_taps(plan, phase, [&](std::int64_t at, std::int64_t tap) {
     pack_columns(plan, wei, group, first, tap, {0, depth}, to + at * depth * stored);
   });
 }
 
 /// The same for merged pixels.
-void pack_merged_panel(const ConvPlan& plan, const ConvWalk& walk, const float* wei, std::int64_t first,
+void pack_merged_panel(const ConvPlan& plan, const ConvPhase& phase, const float* wei, std::int64_t first,
                        float* to) {
   const std::int64_t width = std::min<std::int64_t>(plan.config.nr, plan.result.group - first);
   const std::int64_t stored = round_up(width, plan.kernels->lanes);
   const std::int64_t channels = plan.result.group / plan.merged;
-  ConvWalk rows = walk;
+  ConvPhase rows = phase;
   rows.w.taps = 1;
   for_taps(plan, rows, [&](std::int64_t, std::int64_t row) {
-    for (std::int64_t tap = 0; tap < walk.w.taps; ++tap, to += plan.source.group * stored) {
+    for (std::int64_t tap = 0; tap < phase.w.taps; ++tap, to += plan.source.group * stored) {
       std::fill_n(to, plan.source.group * stored, 0.0F);
       for (std::int64_t i = 0; i < width; ++i) {
-        const std::int64_t own = unmerged_tap(plan, walk, tap, (first + i) / channels);
+        const std::int64_t own = unmerged_tap(plan, phase, tap, (first + i) / channels);
         if (own < 0) continue;
         for (std::int64_t s = 0; s < plan.source.group; ++s)
           to[s * stored + i] = *filter_element(plan, wei, 0, (first + i) % channels, row + own, s);
@@ -194,7 +196,7 @@ void pack_merged_panel(const ConvPlan& plan, const ConvWalk& walk, const float* 
 }
 
 /// One vector of result channels: [tap][source channel][lane].
-void pack_vector(const ConvPlan& plan, const ConvWalk& walk, const float* wei, std::int64_t vector,
+void pack_vector(const ConvPlan& plan, const ConvPhase& phase, const float* wei, std::int64_t vector,
                  float* to) {
   const std::int64_t lanes = plan.kernels->lanes, depth = plan.source.group;
   const std::int64_t first = vector * lanes, count = std::min(lanes, plan.result.channels - first);
@@ -205,7 +207,7 @@ void pack_vector(const ConvPlan& plan, const ConvWalk& walk, const float* wei, s
     const std::int64_t channel = first + lane;
     from[lane] = filter_element(plan, wei, channel / plan.result.group, channel % plan.result.group, 0, 0);
   }
-  for_taps(plan, walk, [&](std::int64_t, std::int64_t tap) {
+  for_taps(plan, phase, [&](std::int64_t, std::int64_t tap) {
     for (std::int64_t s = 0; s < depth; ++s, to += lanes) {
       const std::int64_t offset = tap * plan.c_group + s * step;
       for (std::int64_t lane = 0; lane < count; ++lane) to[lane] = from[lane][offset];
@@ -217,7 +219,7 @@ void pack_vector(const ConvPlan& plan, const ConvWalk& walk, const float* wei, s
 }  // namespace
 
 void pack_columns(const ConvPlan& plan, const float* wei, std::int64_t group, std::int64_t first,
-                  std::int64_t tap, const Units& channels, float* to) noexcept {
+                  std::int64_t tap, const Range& channels, float* to) noexcept {
   const bool data = plan.op == Op::conv_bwd_data;
   const std::int64_t width = std::min<std::int64_t>(plan.config.nr, plan.result.group - first);
   const PackKernel pack = data ? plan.gemm_kernels->pack_groups : plan.gemm_kernels->pack_lines;
@@ -225,28 +227,28 @@ void pack_columns(const ConvPlan& plan, const float* wei, std::int64_t group, st
   pack({from, plan.filter_row(), width, channels.end - channels.begin, to, plan.config.nr, true});
 }
 
-void pack_filter(const ConvPlan& plan, const float* wei, float* packed, int part) noexcept {
+void pack_part(const ConvPlan& plan, const float* wei, float* packed, int part) noexcept {
   const int parts = plan.config.threads();
   const std::int64_t lanes = plan.kernels->lanes, nr = plan.config.nr;
-  for (const ConvWalk& walk : plan.walks) {
+  for (const ConvPhase& phase : plan.phases) {
     const std::int64_t column =
-        packed_taps(plan, walk) * plan.source.group;  // floats per column of the packed filter
+        packed_taps(plan, phase) * plan.source.group;  // floats per column of the packed filter
     if (plan.config.kind == NativeConvKind::lanes) {
-      const Units mine = share_of(ceil_div(plan.result.channels, lanes), parts, part);
+      const Range mine = share_of(ceil_div(plan.result.channels, lanes), parts, part);
       for (std::int64_t v = mine.begin; v < mine.end; ++v)
-        pack_vector(plan, walk, wei, v, packed + walk.packed + v * lanes * column);
+        pack_vector(plan, phase, wei, v, packed + phase.packed + v * lanes * column);
     } else {
       const std::int64_t panels = ceil_div(plan.result.group, nr);
-      const Units mine = share_of(plan.groups * panels, parts, part);
+      const Range mine = share_of(plan.groups * panels, parts, part);
       for (std::int64_t u = mine.begin; u < mine.end; ++u) {
         const std::int64_t group = u / panels, first = u % panels * nr;
-        float* const to = packed + walk.packed + (group * packed_width(plan) + first) * column;
+        float* const to = packed + phase.packed + (group * packed_width(plan) + first) * column;
         if (plan.config.kind == NativeConvKind::wino) {
           pack_winograd_panel(plan, wei, group, first, to);
         } else if (plan.merged > 1) {
-          pack_merged_panel(plan, walk, wei, first, to);
+          pack_merged_panel(plan, phase, wei, first, to);
         } else {
-          pack_panel(plan, walk, wei, group, first, to);
+          pack_panel(plan, phase, wei, group, first, to);
         }
       }
     }
@@ -272,28 +274,28 @@ void clear_few(float* to, std::int64_t count) {
 }
 
 /// Copies what `pixels` pixels of an image row meet, from pixel `at` on, to rows of `width` floats.
-void copy_row_patches(const ConvPlan& plan, const ConvWalk& walk, const Pixel& at, std::int64_t pixels,
+void copy_row_patches(const ConvPlan& plan, const ConvPhase& phase, const Pixel& at, std::int64_t pixels,
                       const float* source, std::int64_t group, float* to, std::int64_t width) {
   const ConvImageSize& size = plan.source;
-  const AxisWalk& w = walk.w;
+  const AxisPhase& w = phase.w;
   const std::int64_t end = at.w + pixels, of_pixel = w.step * size.channels;
-  const Units all = w.meet_all_taps();
-  const Units inner{std::clamp(all.begin, at.w, end),
+  const Range all = w.meet_all_taps();
+  const Range inner{std::clamp(all.begin, at.w, end),
                     std::clamp(all.end, std::clamp(all.begin, at.w, end), end)};
   // Taps that are neighbours in the image are copied at once.
   const bool adjacent = w.tap_step == 1 && size.group == size.channels;
   const std::int64_t runs = adjacent ? 1 : w.taps, run = (adjacent ? w.taps : 1) * size.group;
-  for (std::int64_t i = 0; i < walk.d.taps; ++i) {
-    for (std::int64_t j = 0; j < walk.h.taps; ++j, to += w.taps * size.group) {
+  for (std::int64_t i = 0; i < phase.d.taps; ++i) {
+    for (std::int64_t j = 0; j < phase.h.taps; ++j, to += w.taps * size.group) {
       float* own = to;
-      if (!walk.d.meets(at.d, i) || !walk.h.meets(at.h, j)) {
+      if (!phase.d.meets(at.d, i) || !phase.h.meets(at.h, j)) {
         for (std::int64_t p = at.w; p < end; ++p, own += width) clear_few(own, w.taps * size.group);
         continue;
       }
-      const std::int64_t row = (at.image * size.d + walk.d.at(at.d, i)) * size.h + walk.h.at(at.h, j);
+      const std::int64_t row = (at.image * size.d + phase.d.at(at.d, i)) * size.h + phase.h.at(at.h, j);
       const float* const from = source + row * size.w * size.channels + group * size.group;
       const auto copy_partly = [&](std::int64_t p) {
-        const Units met = w.met_taps(p);
+        const Range met = w.met_taps(p);
         clear_few(own, met.begin * size.group);
         for (std::int64_t k = met.begin; k < met.end; ++k)
           copy_few(from + w.at(p, k) * size.channels, size.group, own + k * size.group);
@@ -312,7 +314,7 @@ void copy_row_patches(const ConvPlan& plan, const ConvWalk& walk, const Pixel& a
 
 }  // namespace
 
-float* copy_padded(const AxisWalk& w, std::int64_t channels, std::int64_t first, std::int64_t pixels,
+float* copy_padded(const AxisPhase& w, std::int64_t channels, std::int64_t first, std::int64_t pixels,
                    const float* from, float* to) noexcept {
   const std::int64_t at = w.at(first, 0), columns = met_columns(w, pixels);
   const std::int64_t begin = std::clamp<std::int64_t>(-at, 0, columns);
@@ -323,17 +325,19 @@ float* copy_padded(const AxisWalk& w, std::int64_t channels, std::int64_t first,
   return to + columns * channels;
 }
 
-void copy_patches(const ConvPlan& plan, const ConvWalk& walk, const Units& pixels, const float* source,
+void copy_patches(const ConvPlan& plan, const ConvPhase& phase, const Range& pixels, const float* source,
                   std::int64_t group, float* to) noexcept {
-  const std::int64_t width = walk.taps() * plan.source.group;
+  const std::int64_t width = phase.taps() * plan.source.group;
   for (std::int64_t p = pixels.begin; p < pixels.end;) {
-    const Pixel at = pixel_at(walk, p);
-    const std::int64_t of_row = std::min(walk.w.count - at.w, pixels.end - p);
-    copy_row_patches(plan, walk, at, of_row, source, group, to, width);
+    const Pixel at = pixel_at(phase, p);
+    const std::int64_t of_row = std::min(phase.w.count - at.w, pixels.end - p);
+    copy_row_patches(plan, phase, at, of_row, source, group, to, width);
     p += of_row;
     to += of_row * width;
   }
 }
+
+namespace {
 
 void run_conv_part(const ConvPlan& plan, const GemmBuffers& buffers, const float* packed, float* workspace,
                    int part) noexcept {
@@ -363,7 +367,7 @@ void run_conv_part(const ConvPlan& plan, const GemmBuffers& buffers, const float
 void sum_conv_parts(const ConvPlan& plan, const GemmBuffers& buffers, const float* workspace,
                     int part) noexcept {
   const std::int64_t elements = plan.groups * plan.k_group * plan.filter_row();
-  const Units mine = share_of(elements, plan.config.threads(), part);
+  const Range mine = share_of(elements, plan.config.threads(), part);
   float* const to = static_cast<float*>(buffers.c);
   const float* from = workspace + plan.config.threads() * plan.part_floats;
   for (int other = 1; other < plan.config.threads_p; ++other, from += plan.partial_floats) {
@@ -371,36 +375,19 @@ void sum_conv_parts(const ConvPlan& plan, const GemmBuffers& buffers, const floa
   }
 }
 
-namespace {
-
-ConvKernelSet filled_conv(void (*fill)(ConvKernelSet&)) {
-  ConvKernelSet set;
-  fill(set);
-  return set;
-}
-
 }  // namespace
 
-const ConvKernelSet* conv_kernel_set(NativeIsa isa) noexcept {
-  // The fill functions are compiled for their instruction set too, so each runs only for a requested set.
-  switch (isa) {
-    case NativeIsa::scalar: {
-      static const ConvKernelSet set = filled_conv(fill_conv_scalar);
-      return &set;
-    }
-#if defined(__x86_64__)
-    case NativeIsa::avx2: {
-      static const ConvKernelSet set = filled_conv(fill_conv_avx2);
-      return &set;
-    }
-    case NativeIsa::avx512: {
-      static const ConvKernelSet set = filled_conv(fill_conv_avx512);
-      return &set;
-    }
-#endif
-    default:
-      return nullptr;
+void run_plan(const ConvPlan& plan, const GemmBuffers& buffers, float* workspace) {
+  const int parts = plan.config.threads();
+  const float* packed = static_cast<const float*>(buffers.packed_b);
+  if (plan.packed_floats > plan.kept_floats) {
+    pack_all(plan, buffers.b, workspace);
+    packed = workspace;
+    workspace += plan.packed_floats;
   }
+  run_parts(parts, [&](int part) { run_conv_part(plan, buffers, packed, workspace, part); });
+  if (plan.partial_floats == 0) return;
+  run_parts(parts, [&](int part) { sum_conv_parts(plan, buffers, workspace, part); });
 }
 
 }  // namespace kscout::cpu

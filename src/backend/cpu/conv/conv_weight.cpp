@@ -2,8 +2,8 @@
 // filter's gradient.
 #include <algorithm>
 
-#include "backend/cpu/conv_plan.h"
-#include "backend/cpu/plan.h"
+#include "backend/cpu/conv/conv_plan.h"
+#include "backend/cpu/gemm/gemm_plan.h"
 
 namespace kscout::cpu {
 
@@ -17,28 +17,28 @@ struct MetPixels {
 
 /// Where an image row of the output, numbered over all images, meets a tap.
 MetPixels meet(const ConvPlan& plan, std::int64_t row, std::int64_t z, std::int64_t y, std::int64_t x) {
-  const ConvWalk& walk = plan.walks.front();
-  const std::int64_t h = row % walk.h.count, plane = row / walk.h.count, d = plane % walk.d.count;
-  const std::int64_t image = plane / walk.d.count;
-  const bool exists = walk.d.meets(d, z) && walk.h.meets(h, y);
+  const ConvPhase& phase = plan.phases.front();
+  const std::int64_t h = row % phase.h.count, plane = row / phase.h.count, d = plane % phase.d.count;
+  const std::int64_t image = plane / phase.d.count;
+  const bool exists = phase.d.meets(d, z) && phase.h.meets(h, y);
   return {exists,
-          ((image * plan.source.d + walk.d.at(d, z)) * plan.source.h + walk.h.at(h, y)) * plan.source.w +
-              walk.w.at(0, x)};
+          ((image * plan.source.d + phase.d.at(d, z)) * plan.source.h + phase.h.at(h, y)) * plan.source.w +
+              phase.w.at(0, x)};
 }
 
 template <class Use>
 void for_all_taps(const ConvPlan& plan, const Use& use) {
   std::int64_t tap = 0;
-  const ConvWalk& walk = plan.walks.front();
-  for (std::int64_t z = 0; z < walk.d.taps; ++z) {
-    for (std::int64_t y = 0; y < walk.h.taps; ++y) {
-      for (std::int64_t x = 0; x < walk.w.taps; ++x) use(tap++, z, y, x);
+  const ConvPhase& phase = plan.phases.front();
+  for (std::int64_t z = 0; z < phase.d.taps; ++z) {
+    for (std::int64_t y = 0; y < phase.h.taps; ++y) {
+      for (std::int64_t x = 0; x < phase.w.taps; ++x) use(tap++, z, y, x);
     }
   }
 }
 
 std::int64_t rows_of_block(const ConvPlan& plan) {
-  return std::max<std::int64_t>(1, plan.config.pixels / plan.walks.front().w.count);
+  return std::max<std::int64_t>(1, plan.config.pixels / plan.phases.front().w.count);
 }
 
 /// Register tiles of output channels x input channels (kind patch: x taps and input channels).
@@ -58,19 +58,19 @@ class WeightTiles {
   }
   static std::int64_t patch_floats(const ConvPlan& plan) {
     if (plan.config.kind != NativeConvKind::patch) return 0;
-    return rows_of_block(plan) * plan.walks.front().w.count * plan.filter_row();
+    return rows_of_block(plan) * plan.phases.front().w.count * plan.filter_row();
   }
 
   void run(int part) {
     const std::int64_t tiles = ceil_div(plan_.k_group, plan_.config.mr);
-    const Units channels =
+    const Range channels =
         share_of(plan_.groups * tiles, plan_.config.threads_k, part % plan_.config.threads_k);
-    const ConvWalk& walk = plan_.walks.front();
-    const Units rows =
-        share_of(walk.rows(plan_.images), plan_.config.threads_p, part / plan_.config.threads_k);
+    const ConvPhase& phase = plan_.phases.front();
+    const Range rows =
+        share_of(phase.rows(plan_.images), plan_.config.threads_p, part / plan_.config.threads_k);
     bool first = true;  // an empty share of rows still writes its zeros
     for (std::int64_t row = rows.begin; row < rows.end || first; row += rows_of_block(plan_)) {
-      const Units block{row, std::min(row + rows_of_block(plan_), rows.end)};
+      const Range block{row, std::min(row + rows_of_block(plan_), rows.end)};
       if (plan_.config.kind == NativeConvKind::patch) {
         run_patches(block, channels, !first);
       } else {
@@ -81,12 +81,12 @@ class WeightTiles {
   }
 
  private:
-  void run_rows(const Units& rows, const Units& channels, bool accumulate) {
-    const AxisWalk& w = plan_.walks.front().w;
+  void run_rows(const Range& rows, const Range& channels, bool accumulate) {
+    const AxisPhase& w = plan_.phases.front().w;
     const std::int64_t per_tap = rows_of_block(plan_);
     std::int64_t* const counts = reinterpret_cast<std::int64_t*>(segments_ + plan_.taps * per_tap);
     for_all_taps(plan_, [&](std::int64_t tap, std::int64_t z, std::int64_t y, std::int64_t x) {
-      const Units met = w.positions(x);
+      const Range met = w.positions(x);
       ConvSegment* to = segments_ + tap * per_tap;
       for (std::int64_t row = rows.begin; row < rows.end && met.begin < met.end; ++row) {
         const MetPixels pixels = meet(plan_, row, z, y, x);
@@ -108,8 +108,8 @@ class WeightTiles {
     }
   }
 
-  void run_patches(const Units& rows, const Units& channels, bool accumulate) {
-    const AxisWalk& w = plan_.walks.front().w;
+  void run_patches(const Range& rows, const Range& channels, bool accumulate) {
+    const AxisPhase& w = plan_.phases.front().w;
     const std::int64_t tiles = ceil_div(plan_.k_group, plan_.config.mr);
     segments_[0] = {output_ + rows.begin * w.count * plan_.result.channels, patch_,
                     (rows.end - rows.begin) * w.count};
@@ -121,7 +121,7 @@ class WeightTiles {
     for (std::int64_t u = channels.begin; u < channels.end; ++u) {
       if (u / tiles != copied) {
         copied = u / tiles;
-        copy_patches(plan_, plan_.walks.front(), {rows.begin * w.count, rows.end * w.count}, input_, copied,
+        copy_patches(plan_, plan_.phases.front(), {rows.begin * w.count, rows.end * w.count}, input_, copied,
                      patch_);
       }
       multiply(args, u, 0, plan_.filter_row(), 0, accumulate);
@@ -164,8 +164,8 @@ class WeightColumns {
  public:
   WeightColumns(const ConvPlan& plan, const GemmBuffers& buffers, float* result, float* workspace)
       : plan_(plan),
-        walk_(plan.walks.front()),
-        inner_(walk_.w.meet_all_taps()),
+        phase_(plan.phases.front()),
+        inner_(phase_.w.meet_all_taps()),
         output_(static_cast<const float*>(buffers.a)),
         input_(static_cast<const float*>(buffers.b)),
         result_(result),
@@ -180,10 +180,10 @@ class WeightColumns {
   }
 
   void run(int part) {
-    const Units panels = share_of(ceil_div(plan_.k_group, plan_.config.nr), plan_.config.threads_k,
+    const Range panels = share_of(ceil_div(plan_.k_group, plan_.config.nr), plan_.config.threads_k,
                                   part % plan_.config.threads_k);
-    const Units rows =
-        share_of(walk_.rows(plan_.images), plan_.config.threads_p, part / plan_.config.threads_k);
+    const Range rows =
+        share_of(phase_.rows(plan_.images), plan_.config.threads_p, part / plan_.config.threads_k);
     bool first = true;  // an empty share of rows still writes its zeros
     for (std::int64_t row = rows.begin; row < rows.end || first; row += rows_of_block(plan_)) {
       lay_segments({row, std::min(row + rows_of_block(plan_), rows.end)});
@@ -197,42 +197,42 @@ class WeightColumns {
   static constexpr std::int64_t kOfRow = 3;  ///< segments: beside the padding, between, and beside it
 
   static std::int64_t filter_rows(const ConvPlan& plan) {
-    return plan.walks.front().d.taps * plan.walks.front().h.taps;
+    return plan.phases.front().d.taps * plan.phases.front().h.taps;
   }
   static std::int64_t segment_floats(const ConvPlan& plan) {
     return floats_of<ConvSegment>(filter_rows(plan) * rows_of_block(plan) * kOfRow);
   }
   static std::int64_t padded_floats(const ConvPlan& plan) {
-    const AxisWalk& w = plan.walks.front().w;
-    const Units inner = w.meet_all_taps();
+    const AxisPhase& w = plan.phases.front().w;
+    const Range inner = w.meet_all_taps();
     const std::int64_t columns = met_columns(w, inner.begin) + met_columns(w, w.count - inner.end);
     return floats_of<float>(filter_rows(plan) * rows_of_block(plan) * columns * plan.source.channels);
   }
 
   /// Lists per filter row the pixels of the output rows that meet it.
-  void lay_segments(const Units& rows) {
+  void lay_segments(const Range& rows) {
     const std::int64_t of_filter_row = rows_of_block(plan_) * kOfRow;
     float* padded = padded_;
     for (std::int64_t i = 0; i < filter_rows(plan_); ++i) {
       ConvSegment* const first = segments_ + i * of_filter_row;
       ConvSegment* to = first;
       for (std::int64_t row = rows.begin; row < rows.end; ++row) {
-        const MetPixels at = meet(plan_, row, i / walk_.h.taps, i % walk_.h.taps, 0);
+        const MetPixels at = meet(plan_, row, i / phase_.h.taps, i % phase_.h.taps, 0);
         if (!at.exists) continue;
-        const auto add_segment = [&](const Units& pixels, bool inside) {
+        const auto add_segment = [&](const Range& pixels, bool inside) {
           if (pixels.begin >= pixels.end) return;
           const std::int64_t count = pixels.end - pixels.begin;
-          const float* from = input_ + (at.input + pixels.begin * walk_.w.step) * plan_.source.channels;
+          const float* from = input_ + (at.input + pixels.begin * phase_.w.step) * plan_.source.channels;
           if (!inside) {
             float* const copy = padded;
-            padded = copy_padded(walk_.w, plan_.source.channels, pixels.begin, count, from, copy);
+            padded = copy_padded(phase_.w, plan_.source.channels, pixels.begin, count, from, copy);
             from = copy;
           }
-          *to++ = {from, output_ + (row * walk_.w.count + pixels.begin) * plan_.result.channels, count};
+          *to++ = {from, output_ + (row * phase_.w.count + pixels.begin) * plan_.result.channels, count};
         };
         add_segment({0, inner_.begin}, false);
         add_segment(inner_, true);
-        add_segment({inner_.end, walk_.w.count}, false);
+        add_segment({inner_.end, phase_.w.count}, false);
       }
       counts_[i] = to - first;
     }
@@ -240,12 +240,12 @@ class WeightColumns {
 
   /// Adds the block to the sums of one panel of output channels.
   void add(std::int64_t panel, bool accumulate) {
-    const std::int64_t lanes = plan_.kernels->lanes, of_filter_row = walk_.w.taps * plan_.c_group;
+    const std::int64_t lanes = plan_.kernels->lanes, of_filter_row = phase_.w.taps * plan_.c_group;
     const std::int64_t channel = panel * plan_.config.nr, tiles = ceil_div(of_filter_row, plan_.config.mr);
     const std::int64_t width = std::min<std::int64_t>(plan_.config.nr, plan_.k_group - channel);
     const std::int64_t vectors = ceil_div(width, lanes), last = width - (vectors - 1) * lanes;
     ConvWeightArgs args{};
-    args.a_step = walk_.w.step * plan_.source.channels;
+    args.a_step = phase_.w.step * plan_.source.channels;
     args.b_first = channel;
     args.b_step = plan_.result.channels;
     args.ldc = plan_.k_group;
@@ -256,7 +256,7 @@ class WeightColumns {
       args.segment_count = counts_[i];
       if (accumulate && args.segment_count == 0) continue;
       for (std::int64_t tile = 0; tile < tiles; ++tile) {
-        const Units inputs = share_of(of_filter_row, tiles, tile);
+        const Range inputs = share_of(of_filter_row, tiles, tile);
         args.a_first = inputs.begin;
         args.c = sums_ + (i * of_filter_row + inputs.begin) * plan_.k_group + channel;
         plan_.kernels->weight[last < lanes][inputs.end - inputs.begin][vectors](args);
@@ -265,7 +265,7 @@ class WeightColumns {
   }
 
   /// Transposes the sums of some output channels.
-  void store(const Units& channels) {
+  void store(const Range& channels) {
     constexpr std::int64_t kLine = 16;  // floats of a cache line, read at once
     for (std::int64_t line = channels.begin; line < channels.end; line += kLine) {
       const std::int64_t end = std::min(line + kLine, channels.end);
@@ -277,8 +277,8 @@ class WeightColumns {
   }
 
   const ConvPlan& plan_;
-  const ConvWalk& walk_;
-  Units inner_;  ///< pixels of an image row that meet all taps of a filter row
+  const ConvPhase& phase_;
+  Range inner_;  ///< pixels of an image row that meet all taps of a filter row
   const float* output_;
   const float* input_;
   float* result_;
@@ -308,11 +308,11 @@ class WeightLanes {
   }
 
   void run(int part) {
-    const Units vectors = share_of(ceil_div(plan_.result.channels, vector_lanes_), plan_.config.threads_k,
+    const Range vectors = share_of(ceil_div(plan_.result.channels, vector_lanes_), plan_.config.threads_k,
                                    part % plan_.config.threads_k);
-    const ConvWalk& walk = plan_.walks.front();
-    const Units mine =
-        share_of(walk.rows(plan_.images), plan_.config.threads_p, part / plan_.config.threads_k);
+    const ConvPhase& phase = plan_.phases.front();
+    const Range mine =
+        share_of(phase.rows(plan_.images), plan_.config.threads_p, part / plan_.config.threads_k);
     const std::int64_t of_vector = plan_.taps * plan_.c_group * vector_lanes_;
     std::fill(sums_ + vectors.begin * of_vector, sums_ + vectors.end * of_vector, 0.0F);
     for (std::int64_t row = mine.begin; row < mine.end; ++row) {
@@ -336,15 +336,15 @@ class WeightLanes {
   /// A tap that an image row meets.
   struct Met {
     std::int64_t tap, input;
-    Units pixels;
+    Range pixels;
   };
 
   /// Lists the taps that an image row meets; returns their number.
   std::int64_t meet_taps(std::int64_t row) {
-    const AxisWalk& w = plan_.walks.front().w;
+    const AxisPhase& w = plan_.phases.front().w;
     std::int64_t count = 0;
     for_all_taps(plan_, [&](std::int64_t tap, std::int64_t z, std::int64_t y, std::int64_t x) {
-      const Units pixels = w.positions(x);
+      const Range pixels = w.positions(x);
       const MetPixels at = meet(plan_, row, z, y, x);
       if (at.exists && pixels.begin < pixels.end) met_[count++] = {tap, at.input, pixels};
     });
@@ -353,13 +353,13 @@ class WeightLanes {
 
   /// Lists the filter rows that an image row meets, as offsets of what its first pixel and tap 0 meet.
   std::int64_t meet_rows(std::int64_t row) {
-    const ConvWalk& walk = plan_.walks.front();
+    const ConvPhase& phase = plan_.phases.front();
     std::int64_t count = 0;
-    for (std::int64_t z = 0; z < walk.d.taps; ++z) {
-      for (std::int64_t y = 0; y < walk.h.taps; ++y) {
+    for (std::int64_t z = 0; z < phase.d.taps; ++z) {
+      for (std::int64_t y = 0; y < phase.h.taps; ++y) {
         const MetPixels at = meet(plan_, row, z, y, 0);
         if (at.exists)
-          rows_[count++] = {at.input * plan_.source.channels, (z * walk.h.taps + y) * walk.w.taps};
+          rows_[count++] = {at.input * plan_.source.channels, (z * phase.h.taps + y) * phase.w.taps};
       }
     }
     return count;
@@ -367,7 +367,7 @@ class WeightLanes {
 
   /// The kernels of whole filter rows, by their number; null for other filters.
   const ConvRowSumsKernel* row_kernels() const {
-    const AxisWalk& w = plan_.walks.front().w;
+    const AxisPhase& w = plan_.phases.front().w;
     if (plan_.lane_of.empty() && w.tap_step == 1 && w.step <= 2 && w.taps <= kMaxRowTaps) {
       const auto& kernels = plan_.kernels->row_sums[w.taps][w.step];
       if (kernels[1] != nullptr) return kernels;
@@ -377,7 +377,7 @@ class WeightLanes {
 
   void add_filter_rows(const ConvRowSumsKernel* kernels, std::int64_t row, std::int64_t count,
                        std::int64_t vector, float* sums) {
-    const AxisWalk& w = plan_.walks.front().w;
+    const AxisPhase& w = plan_.phases.front().w;
     std::int64_t at_once = std::max<std::int64_t>(1, plan_.config.mr / w.taps);
     while (kernels[std::min<std::int64_t>(at_once, kMaxRowTaps)] == nullptr) --at_once;
     ConvRowSumsArgs args{};
@@ -400,7 +400,7 @@ class WeightLanes {
     const std::int64_t at_once = std::max<std::int64_t>(1, plan_.config.mr / plan_.c_group);
     for (std::int64_t i = 0; i < count; i += at_once) {
       const std::int64_t taps = std::min(at_once, count - i);
-      Units all = met_[i].pixels;
+      Range all = met_[i].pixels;
       for (std::int64_t t = i + 1; t < i + taps; ++t) {
         all = {std::max(all.begin, met_[t].pixels.begin), std::min(all.end, met_[t].pixels.end)};
       }
@@ -416,10 +416,10 @@ class WeightLanes {
     }
   }
 
-  void add(std::int64_t row, std::int64_t vector, std::int64_t first, std::int64_t taps, const Units& pixels,
+  void add(std::int64_t row, std::int64_t vector, std::int64_t first, std::int64_t taps, const Range& pixels,
            float* sums) {
     if (pixels.begin >= pixels.end) return;
-    const AxisWalk& w = plan_.walks.front().w;
+    const AxisPhase& w = plan_.phases.front().w;
     const std::int64_t channel = vector * vector_lanes_,
                        last = std::min(vector_lanes_, plan_.result.channels - channel);
     const std::int64_t input = channel / plan_.k_group * plan_.c_group;
@@ -466,7 +466,7 @@ class WeightLanes {
 
 bool sums_by_columns(const ConvPlan& plan) noexcept {
   const std::int64_t lanes = plan.kernels->lanes;
-  return plan.groups == 1 && plan.walks.front().w.tap_step == 1 && plan.c_group < lanes &&
+  return plan.groups == 1 && plan.phases.front().w.tap_step == 1 && plan.c_group < lanes &&
          ceil_div(plan.k_group, lanes) * plan.c_group <= plan.k_group;
 }
 

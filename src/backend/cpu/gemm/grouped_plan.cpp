@@ -1,6 +1,9 @@
-#include "backend/cpu/grouped_plan.h"
+#include "backend/cpu/gemm/grouped_plan.h"
 
 #include <algorithm>
+#include <atomic>
+
+#include "backend/cpu/common/planned_launch.h"
 
 namespace kscout::cpu {
 
@@ -22,8 +25,7 @@ void add_pieces(GroupedPlan& plan, const GroupedGemmProblem& p, const GroupedPla
 
 }  // namespace
 
-GroupedPlan make_grouped_plan(const GroupedGemmProblem& p, const NativeGroupedConfig& config,
-                              const KernelSet& kernels) {
+GroupedPlan make_grouped_plan(const GroupedGemmProblem& p, const NativeGroupedConfig& config) {
   GroupedPlan plan{.config = config, .products = {}, .pieces = {}};
   if (p.m_sum == 0 || p.n == 0) return plan;
   GemmProblem one = make_gemm(0, p.n, p.k, DType::fp32, p.layout);
@@ -38,8 +40,7 @@ GroupedPlan make_grouped_plan(const GroupedGemmProblem& p, const NativeGroupedCo
     group.m = m;
     if (m > 0 && config.schedule == GroupedSchedule::each) {
       one.m = m;
-      plan.products.push_back(
-          {make_plan(one, config.product(), kernels), group.a_at, group.b_at, group.c_at});
+      plan.products.push_back({make_gemm_plan(one, config.product()), group.a_at, group.b_at, group.c_at});
       plan.workspace_floats = std::max(plan.workspace_floats, plan.products.back().plan.workspace_floats);
     } else if (m > 0) {
       add_pieces(plan, p, group, rows, columns);
@@ -51,7 +52,7 @@ GroupedPlan make_grouped_plan(const GroupedGemmProblem& p, const NativeGroupedCo
   if (config.schedule == GroupedSchedule::each) return plan;
   one.m = std::min(rows, p.m_max);
   one.n = std::min(columns, p.n);
-  plan.piece = make_plan(one, config.product(), kernels);
+  plan.piece = make_gemm_plan(one, config.product());
   plan.workspace_floats = config.threads() * plan.piece.part_size;
   // With the largest groups first, no thread is left with a large one while others have finished.
   if (config.schedule == GroupedSchedule::groups)
@@ -59,6 +60,9 @@ GroupedPlan make_grouped_plan(const GroupedGemmProblem& p, const NativeGroupedCo
   return plan;
 }
 
+namespace {
+
+/// The buffers of one product.
 GemmBuffers operands_of(const GroupedPlan::Product& product, const GemmBuffers& buffers) noexcept {
   GemmBuffers moved = buffers;
   moved.a = static_cast<const float*>(buffers.a) + product.a_at;
@@ -67,6 +71,7 @@ GemmBuffers operands_of(const GroupedPlan::Product& product, const GemmBuffers& 
   return moved;
 }
 
+/// Computes pieces from `next` on until none is left. `part`: number of the thread, for its workspace.
 void run_pieces(const GroupedPlan& plan, const GemmBuffers& buffers, float* workspace, int part,
                 std::atomic<std::size_t>& next) noexcept {
   Block block{};
@@ -84,6 +89,19 @@ void run_pieces(const GroupedPlan& plan, const GemmBuffers& buffers, float* work
     block.n = piece.n;
     run_block(plan.piece, block);
   }
+}
+
+}  // namespace
+
+void run_plan(const GroupedPlan& plan, const GemmBuffers& buffers, float* workspace) {
+  const int parts = plan.config.threads();
+  for (const GroupedPlan::Product& product : plan.products) {
+    const GemmBuffers moved = operands_of(product, buffers);
+    run_parts(parts, [&](int part) { run_part(product.plan, moved, workspace, part); });
+  }
+  if (plan.pieces.empty()) return;
+  std::atomic<std::size_t> next{0};
+  run_parts(parts, [&](int part) { run_pieces(plan, buffers, workspace, part, next); });
 }
 
 }  // namespace kscout::cpu

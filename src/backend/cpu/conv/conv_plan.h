@@ -3,13 +3,11 @@
 /// Plans one config for one convolution: which pixels and taps are multiplied, parts for threads, workspace.
 ///
 ///     const ConvPlan plan = make_conv_plan(problem, config);
-///     pack_filter(plan, wei, packed, part);            // for every part, when plan.packed_floats > 0
-///     run_conv_part(plan, tensors, packed, workspace, part);
-///     sum_conv_parts(plan, tensors, workspace, part);  // then, when plan.partial_floats > 0
+///     run_plan(plan, tensors, workspace);
 ///
 /// Forward and backward data are the same walk: every pixel of the result sums the taps (positions of the
-/// filter) that reach a pixel of the source. Backward data with a stride is one walk per class of result
-/// pixels whose positions agree modulo the stride, because each class meets its own taps.
+/// filter) that reach a pixel of the source. The pixels that meet the same taps are a phase: backward data
+/// with a stride has one phase per class of result pixels whose positions agree modulo the stride.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -17,28 +15,19 @@
 #include <kscout/backend.h>
 #include <kscout/conv_problem.h>
 
-#include "backend/cpu/kernels/conv_kernels.h"
-#include "backend/cpu/plan.h"
+#include "backend/cpu/conv/conv_kernels.h"
+#include "backend/cpu/gemm/gemm_plan.h"
 #include "provider/native/native_conv.h"
 
 namespace kscout::cpu {
 
-/// A range of units of work.
-struct Units {
-  std::int64_t begin, end;
-};
-/// Share `i` of `shares` of `count` units.
-inline Units share_of(std::int64_t count, std::int64_t shares, std::int64_t i) noexcept {
-  return {count * i / shares, count * (i + 1) / shares};
-}
-
 /// Positions of the result along one axis, first + i * stride for i < count, that meet the same taps.
-/// Position i and tap j of the walk meet source position i * step + offset + j * tap_step.
-struct AxisWalk {
+/// Position i and tap j of the phase meet source position i * step + offset + j * tap_step.
+struct AxisPhase {
   std::int64_t first, stride, count;
   std::int64_t step, offset, tap_step;
   std::int64_t source;  ///< size of the source
-  std::int64_t taps;    ///< taps of the walk; tap j is tap_first + j * tap_stride of the filter
+  std::int64_t taps;    ///< taps of the phase; tap j is tap_first + j * tap_stride of the filter
   std::int64_t tap_first, tap_stride;
 
   std::int64_t at(std::int64_t i, std::int64_t tap) const noexcept {
@@ -49,41 +38,41 @@ struct AxisWalk {
     return position >= 0 && position < source;
   }
   /// The taps that position i meets: begin and end.
-  Units met_taps(std::int64_t i) const noexcept;
+  Range met_taps(std::int64_t i) const noexcept;
   /// The positions that meet every tap.
-  Units meet_all_taps() const noexcept;
+  Range meet_all_taps() const noexcept;
   /// The positions that meet this tap.
-  Units positions(std::int64_t tap) const noexcept;
+  Range positions(std::int64_t tap) const noexcept;
   /// The first position behind i that does not meet the same taps.
   std::int64_t run_end(std::int64_t i) const noexcept;
 };
 
-/// A set of result pixels that meet the same taps. Walk pixel p counts (image, d, h, w), w fastest.
-struct ConvWalk {
-  AxisWalk d, h, w;
-  std::int64_t packed;  ///< offset of the walk's packed filter
+/// A set of result pixels that meet the same taps. Pixel p of the phase counts (image, d, h, w), w fastest.
+struct ConvPhase {
+  AxisPhase d, h, w;
+  std::int64_t packed;  ///< offset of the phase's packed filter
   bool by_runs;         ///< kind rows: register tiles end where the met taps of an image row change
 
   std::int64_t taps() const noexcept { return d.taps * h.taps * w.taps; }
   std::int64_t rows(std::int64_t images) const noexcept { return images * d.count * h.count; }
 };
 
-/// A pixel of a walk.
+/// A pixel of a phase.
 struct Pixel {
   std::int64_t image, d, h, w;
 };
 
-inline Pixel pixel_at(const ConvWalk& walk, std::int64_t index) {
-  const std::int64_t row = index / walk.w.count, plane = row / walk.h.count;
-  return {plane / walk.d.count, plane % walk.d.count, row % walk.h.count, index % walk.w.count};
+inline Pixel pixel_at(const ConvPhase& phase, std::int64_t index) {
+  const std::int64_t row = index / phase.w.count, plane = row / phase.h.count;
+  return {plane / phase.d.count, plane % phase.d.count, row % phase.h.count, index % phase.w.count};
 }
 
-inline void step_pixel(const ConvWalk& walk, Pixel& at) {
-  if (++at.w < walk.w.count) return;
+inline void step_pixel(const ConvPhase& phase, Pixel& at) {
+  if (++at.w < phase.w.count) return;
   at.w = 0;
-  if (++at.h < walk.h.count) return;
+  if (++at.h < phase.h.count) return;
   at.h = 0;
-  if (++at.d < walk.d.count) return;
+  if (++at.d < phase.d.count) return;
   at.d = 0;
   ++at.image;
 }
@@ -99,8 +88,8 @@ struct ConvImageSize {
 struct ConvPlan {
   Op op;
   NativeConvConfig config;
-  const ConvKernelSet* kernels;
-  const KernelSet* gemm_kernels;  ///< for packing
+  const ConvKernels* kernels;
+  const GemmKernels* gemm_kernels;  ///< for packing
   std::int64_t images, groups, taps;
   std::int64_t filter_h, filter_w;
   std::int64_t c_group, k_group;
@@ -108,43 +97,42 @@ struct ConvPlan {
   std::int64_t filter_row() const noexcept { return taps * c_group; }  ///< elements of an output channel
   ConvImageSize source, result;       ///< conv_bwd_weight: input and output image
   std::int64_t merged;                ///< neighbouring pixels of the result that count as one; merge_pixels
-  std::vector<AxisWalk> unmerged;     ///< walks along w of single pixels, by position modulo their stride
-  std::vector<ConvWalk> walks;        ///< conv_bwd_weight: one
+  std::vector<AxisPhase> unmerged;    ///< phases along w of single pixels, by position modulo their stride
+  std::vector<ConvPhase> phases;      ///< conv_bwd_weight: one
   std::vector<std::int32_t> lane_of;  ///< kind lanes; empty where lane i uses input i
   // In floats.
   std::int64_t packed_floats;   ///< packed filter, shared by all parts
+  std::int64_t kept_floats;     ///< the same, where it is packed once for many runs; else 0
   std::int64_t part_floats;     ///< workspace of one part; 64-byte multiple
   std::int64_t partial_floats;  ///< conv_bwd_weight: sums of one part along the pixels, other than the first
-  std::int64_t workspace_floats;  ///< parts and partial sums, without the packed filter
+  std::int64_t workspace_floats;  ///< parts, partial sums, and the packed filter unless it is kept
 };
 
 ConvPlan make_conv_plan(const ConvProblem& problem, const NativeConvConfig& config);
-void pack_filter(const ConvPlan& plan, const float* wei, float* packed, int part) noexcept;
-void run_conv_part(const ConvPlan& plan, const GemmBuffers& buffers, const float* packed, float* workspace,
-                   int part) noexcept;
-void sum_conv_parts(const ConvPlan& plan, const GemmBuffers& buffers, const float* workspace,
-                    int part) noexcept;
+void pack_part(const ConvPlan& plan, const float* wei, float* packed, int part) noexcept;
+void run_plan(const ConvPlan& plan, const GemmBuffers& buffers, float* workspace);
 
-// Walks (conv_walk.cpp).
-/// One walk per class of result pixels that meet the same taps; along w fastest.
-std::vector<ConvWalk> walks_of(const ConvProblem& problem);
+// Phases (conv_phases.cpp).
+/// One phase per class of result pixels that meet the same taps; along w fastest.
+std::vector<ConvPhase> phases_of(const ConvProblem& problem);
 /// Register tiles of a result with few channels use few lanes of a vector: neighbouring pixels of an image
 /// row then count as one pixel with the channels of all, which meets the source pixels that any of them
 /// meets. The packed filter has zeros where one of them meets less.
 void merge_pixels(ConvPlan& plan);
 /// Position in the filter row of what single pixel `pixel` of a merged one multiplies with tap `tap` of the
-/// walk; -1: nothing.
-std::int64_t unmerged_tap(const ConvPlan& plan, const ConvWalk& walk, std::int64_t tap,
+/// phase; -1: nothing.
+std::int64_t unmerged_tap(const ConvPlan& plan, const ConvPhase& phase, std::int64_t tap,
                           std::int64_t pixel) noexcept;
 /// Whether register tiles of kind rows should end where the met taps of an image row change.
-bool tiles_by_runs(const ConvPlan& plan, const AxisWalk& w) noexcept;
+bool tiles_by_runs(const ConvPlan& plan, const AxisPhase& w) noexcept;
 /// Elements from the image's start to a pixel of the result.
-std::int64_t result_offset(const ConvPlan& plan, const ConvWalk& walk, const Pixel& at) noexcept;
+std::int64_t result_offset(const ConvPlan& plan, const ConvPhase& phase, const Pixel& at) noexcept;
 /// Elements to the source that a pixel and tap (0, 0, 0) would meet; it may lie in the padding.
-std::int64_t source_offset(const ConvPlan& plan, const ConvWalk& walk, const Pixel& at) noexcept;
+std::int64_t source_offset(const ConvPlan& plan, const ConvPhase& phase, const Pixel& at) noexcept;
 /// The filter rows that a pixel's row meets, as offsets from source_offset. Returns their number.
-std::int64_t met_rows(const ConvPlan& plan, const ConvWalk& walk, const Pixel& at, ConvTapRow* rows) noexcept;
-/// The most filter rows that a walk has.
+std::int64_t met_rows(const ConvPlan& plan, const ConvPhase& phase, const Pixel& at,
+                      ConvTapRow* rows) noexcept;
+/// The most filter rows that a phase has.
 std::int64_t tap_rows(const ConvPlan& plan) noexcept;
 
 // Kinds of conv_fwd and conv_bwd_data (conv_image.cpp, conv_winograd.cpp), and of conv_bwd_weight
@@ -165,25 +153,18 @@ void run_weight_lanes(const ConvPlan& plan, const GemmBuffers& buffers, float* s
 bool sums_by_columns(const ConvPlan& plan) noexcept;
 
 /// Kind patch: copies the inputs of every pixel, tap after tap; zeros for taps in the padding.
-void copy_patches(const ConvPlan& plan, const ConvWalk& walk, const Units& pixels, const float* source,
+void copy_patches(const ConvPlan& plan, const ConvPhase& phase, const Range& pixels, const float* source,
                   std::int64_t group, float* to) noexcept;
 
 /// Source pixels that `pixels` neighbours of an image row meet, with the padding.
-inline std::int64_t met_columns(const AxisWalk& w, std::int64_t pixels) noexcept {
+inline std::int64_t met_columns(const AxisPhase& w, std::int64_t pixels) noexcept {
   return pixels > 0 ? (pixels - 1) * w.step + w.taps : 0;
 }
 /// Copies what `pixels` pixels of an image row from position `first` on meet of one source row, zeros for the
 /// padding, for neighbouring taps. `from` is what the first pixel and tap 0 meet; it may lie in the padding.
 /// Returns the copy's end.
-float* copy_padded(const AxisWalk& w, std::int64_t channels, std::int64_t first, std::int64_t pixels,
+float* copy_padded(const AxisPhase& w, std::int64_t channels, std::int64_t first, std::int64_t pixels,
                    const float* from, float* to) noexcept;
-
-/// Floats that hold `count` values of another type, in whole cache lines.
-template <class T>
-std::int64_t floats_of(std::int64_t count) {
-  return round_up(count * static_cast<std::int64_t>(sizeof(T)), 64) /
-         static_cast<std::int64_t>(sizeof(float));
-}
 
 inline constexpr std::int64_t kMaxLanes = 16;  ///< floats per vector
 /// Kind wino: products per channel and 2x2 pixels, each with its own packed filter.
@@ -192,7 +173,7 @@ inline constexpr std::int64_t kWinogradTaps = 16;
 /// Copies one tap of the filter, for columns [first, first + nr) of a group and some source channels:
 /// [source channel][column], in whole vectors.
 void pack_columns(const ConvPlan& plan, const float* wei, std::int64_t group, std::int64_t first,
-                  std::int64_t tap, const Units& channels, float* to) noexcept;
+                  std::int64_t tap, const Range& channels, float* to) noexcept;
 /// Kind wino: one tile's columns of one group, [16][source channel][column].
 void pack_winograd_panel(const ConvPlan& plan, const float* wei, std::int64_t group, std::int64_t first,
                          float* to) noexcept;
@@ -207,6 +188,6 @@ std::int64_t weight_tiles_workspace(const ConvPlan& plan) noexcept;
 std::int64_t weight_lanes_workspace(const ConvPlan& plan) noexcept;
 
 /// Plans kind gemm: the convolution as a batch of products, one per group.
-Plan make_product_plan(const ConvProblem& problem, const NativeConvConfig& config);
+GemmPlan make_product_plan(const ConvProblem& problem, const NativeConvConfig& config);
 
 }  // namespace kscout::cpu

@@ -2,8 +2,8 @@
 // instead of 36, F(2x2, 3x3).
 #include <algorithm>
 
-#include "backend/cpu/conv_plan.h"
-#include "backend/cpu/plan.h"
+#include "backend/cpu/conv/conv_plan.h"
+#include "backend/cpu/gemm/gemm_plan.h"
 
 namespace kscout::cpu {
 
@@ -11,13 +11,13 @@ namespace {
 
 constexpr std::int64_t kPackedChannels = 16;  ///< source channels of which a panel is packed at once
 
-std::int64_t result_tiles(const ConvPlan& plan, const ConvWalk& walk) {
-  return plan.images * walk.d.count * ceil_div(walk.h.count, 2) * ceil_div(walk.w.count, 2);
+std::int64_t result_tiles(const ConvPlan& plan, const ConvPhase& phase) {
+  return plan.images * phase.d.count * ceil_div(phase.h.count, 2) * ceil_div(phase.w.count, 2);
 }
 
 /// Tiles of a cache block: whole register tiles.
 std::int64_t block_tiles(const ConvPlan& plan) {
-  const std::int64_t mr = plan.config.mr, all = result_tiles(plan, plan.walks.front());
+  const std::int64_t mr = plan.config.mr, all = result_tiles(plan, plan.phases.front());
   const std::int64_t asked = std::max<std::int64_t>(plan.config.pixels / 4 / mr * mr, mr);
   return std::min(asked, round_up(all, mr));
 }
@@ -26,7 +26,7 @@ class ImageWinograd {
  public:
   ImageWinograd(const ConvPlan& plan, const GemmBuffers& buffers, const float* packed, float* workspace)
       : plan_(plan),
-        walk_(plan.walks.front()),
+        phase_(plan.phases.front()),
         source_(static_cast<const float*>(buffers.a)),
         result_(static_cast<float*>(buffers.c)),
         packed_(packed),
@@ -45,11 +45,11 @@ class ImageWinograd {
   void run(int part) {
     const NativeConvConfig& config = plan_.config;
     const std::int64_t panels = ceil_div(plan_.result.group, config.nr);
-    const Units columns = share_of(plan_.groups * panels, config.threads_k, part % config.threads_k);
-    const std::int64_t tiles = result_tiles(plan_, walk_), mr = config.mr;
-    const Units mine = share_of(ceil_div(tiles, mr), config.threads_p, part / config.threads_k);
+    const Range columns = share_of(plan_.groups * panels, config.threads_k, part % config.threads_k);
+    const std::int64_t tiles = result_tiles(plan_, phase_), mr = config.mr;
+    const Range mine = share_of(ceil_div(tiles, mr), config.threads_p, part / config.threads_k);
     for (std::int64_t first = mine.begin * mr; first < std::min(tiles, mine.end * mr); first += most_tiles_) {
-      const Units block{first, std::min({tiles, mine.end * mr, first + most_tiles_})};
+      const Range block{first, std::min({tiles, mine.end * mr, first + most_tiles_})};
       for (std::int64_t u = columns.begin; u < columns.end; ++u) {
         const std::int64_t group = u / panels;
         if (u == columns.begin || u % panels == 0) transform_inputs(block, group);
@@ -63,12 +63,12 @@ class ImageWinograd {
  private:
   /// The first pixel of a tile of the result.
   Pixel tile_at(std::int64_t index) const {
-    const std::int64_t across = ceil_div(walk_.w.count, 2), down = ceil_div(walk_.h.count, 2);
+    const std::int64_t across = ceil_div(phase_.w.count, 2), down = ceil_div(phase_.h.count, 2);
     const std::int64_t row = index / across, plane = row / down;
-    return {plane / walk_.d.count, plane % walk_.d.count, row % down * 2, index % across * 2};
+    return {plane / phase_.d.count, plane % phase_.d.count, row % down * 2, index % across * 2};
   }
 
-  void transform_inputs(const Units& block, std::int64_t group) {
+  void transform_inputs(const Range& block, std::int64_t group) {
     const ConvImageSize& size = plan_.source;
     WinogradInputArgs args{};
     args.channels = size.group;
@@ -76,8 +76,8 @@ class ImageWinograd {
     args.to = inputs_;
     for (std::int64_t tile = block.begin; tile < block.end; ++tile, args.to += size.group) {
       const Pixel at = tile_at(tile);
-      const std::int64_t top = walk_.h.at(at.h, 0), left = walk_.w.at(at.w, 0);
-      const std::int64_t plane = at.image * size.d + walk_.d.at(at.d, 0);
+      const std::int64_t top = phase_.h.at(at.h, 0), left = phase_.w.at(at.w, 0);
+      const std::int64_t plane = at.image * size.d + phase_.d.at(at.d, 0);
       for (std::int64_t i = 0; i < 4; ++i) {
         for (std::int64_t j = 0; j < 4; ++j) {
           const std::int64_t h = top + i, w = left + j;
@@ -117,7 +117,7 @@ class ImageWinograd {
     }
   }
 
-  void transform_products(const Units& block, std::int64_t group, std::int64_t column) {
+  void transform_products(const Range& block, std::int64_t group, std::int64_t column) {
     const ConvImageSize& size = plan_.result;
     WinogradOutputArgs args{};
     args.channels = std::min<std::int64_t>(plan_.config.nr, size.group - column);
@@ -138,7 +138,7 @@ class ImageWinograd {
   }
 
   const ConvPlan& plan_;
-  const ConvWalk& walk_;
+  const ConvPhase& phase_;
   const float* source_;
   float* result_;
   const float* packed_;
@@ -166,7 +166,7 @@ void pack_winograd_panel(const ConvPlan& plan, const float* wei, std::int64_t gr
   const std::int64_t stored = round_up(width, lanes);
   // The nine taps of some channels, then their transform.
   alignas(64) float taps[9 * kPackedChannels * kMaxOuterVectors * kMaxLanes];
-  const bool flipped = plan.walks.front().h.tap_stride < 0;
+  const bool flipped = plan.phases.front().h.tap_stride < 0;
   for (std::int64_t channel = 0; channel < depth; channel += kPackedChannels) {
     const std::int64_t channels = std::min(kPackedChannels, depth - channel);
     for (std::int64_t tap = 0; tap < 9; ++tap) {

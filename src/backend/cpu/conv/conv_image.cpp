@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "backend/cpu/conv_plan.h"
-#include "backend/cpu/plan.h"
+#include "backend/cpu/conv/conv_plan.h"
+#include "backend/cpu/gemm/gemm_plan.h"
 
 namespace kscout::cpu {
 
@@ -11,7 +11,7 @@ namespace {
 
 std::int64_t most_taps(const ConvPlan& plan) {
   std::int64_t taps = 0;
-  for (const ConvWalk& walk : plan.walks) taps = std::max(taps, walk.taps());
+  for (const ConvPhase& phase : plan.phases) taps = std::max(taps, phase.taps());
   return taps;
 }
 
@@ -62,15 +62,15 @@ class ImageTiles {
     const std::int64_t panels = ceil_div(plan_.result.group, plan_.config.nr);
     columns_ = share_of(plan_.groups * panels, plan_.config.threads_k, part % plan_.config.threads_k);
     if (columns_.begin == columns_.end) return;
-    for (const ConvWalk& walk : plan_.walks) {
-      walk_ = &walk;
-      inner_ = walk.w.meet_all_taps();
-      joined_ = joins_taps(plan_, walk);
-      // Units of work: register tiles of consecutive pixels, or image rows.
+    for (const ConvPhase& phase : plan_.phases) {
+      phase_ = &phase;
+      inner_ = phase.w.meet_all_taps();
+      joined_ = joins_taps(plan_, phase);
+      // Range of work: register tiles of consecutive pixels, or image rows.
       const bool by_rows = kind_ == NativeConvKind::rows;
-      const std::int64_t unit = by_rows ? walk.w.count : plan_.config.mr;
-      const std::int64_t pixels = walk.rows(plan_.images) * walk.w.count;
-      const Units mine =
+      const std::int64_t unit = by_rows ? phase.w.count : plan_.config.mr;
+      const std::int64_t pixels = phase.rows(plan_.images) * phase.w.count;
+      const Range mine =
           share_of(ceil_div(pixels, unit), plan_.config.threads_p, part / plan_.config.threads_k);
       const std::int64_t block = std::max<std::int64_t>(1, plan_.config.pixels / unit);
       for (std::int64_t u = mine.begin; u < mine.end; u += block) {
@@ -100,13 +100,13 @@ class ImageTiles {
       space.tiles = floats_of<Tile>(ceil_div(pixels, mr));
     } else {
       std::int64_t rows = 0, tiles = 0, covered = 0;
-      for (const ConvWalk& walk : plan.walks) {
-        const std::int64_t of_block = rows_of_block(plan, walk);
+      for (const ConvPhase& phase : plan.phases) {
+        const std::int64_t of_block = rows_of_block(plan, phase);
         rows = std::max(rows, of_block);
-        tiles = std::max(tiles, of_block * (walk.by_runs ? walk.w.count : ceil_div(walk.w.count, mr)));
-        covered = std::max(covered, of_block * walk.w.count);
-        if (copies_padded(plan, walk))
-          space.padded = std::max(space.padded, floats_of<float>(padded_floats(plan, walk)));
+        tiles = std::max(tiles, of_block * (phase.by_runs ? phase.w.count : ceil_div(phase.w.count, mr)));
+        covered = std::max(covered, of_block * phase.w.count);
+        if (copies_padded(plan, phase))
+          space.padded = std::max(space.padded, floats_of<float>(padded_floats(plan, phase)));
       }
       space.pointers = floats_of<float*>(covered * taps);
       space.results = floats_of<float*>(covered);
@@ -119,24 +119,24 @@ class ImageTiles {
 
  private:
   /// The inputs of neighbouring taps are neighbours in memory, and so are their packed filters.
-  static bool joins_taps(const ConvPlan& plan, const ConvWalk& walk) {
-    return plan.config.depth == 0 && walk.w.tap_step == 1 && plan.groups == 1;
+  static bool joins_taps(const ConvPlan& plan, const ConvPhase& phase) {
+    return plan.config.depth == 0 && phase.w.tap_step == 1 && plan.groups == 1;
   }
-  static std::int64_t rows_of_block(const ConvPlan& plan, const ConvWalk& walk) {
-    return std::max<std::int64_t>(1, plan.config.pixels / walk.w.count);
+  static std::int64_t rows_of_block(const ConvPlan& plan, const ConvPhase& phase) {
+    return std::max<std::int64_t>(1, plan.config.pixels / phase.w.count);
   }
   /// Register tiles beside the padding read copies of their inputs, with zeros for the padding, so that they
   /// need no pointer per pixel and tap.
-  static bool copies_padded(const ConvPlan& plan, const ConvWalk& walk) {
-    return walk.w.tap_step == 1 && padded_floats(plan, walk) <= kMaxPadded;
+  static bool copies_padded(const ConvPlan& plan, const ConvPhase& phase) {
+    return phase.w.tap_step == 1 && padded_floats(plan, phase) <= kMaxPadded;
   }
   /// Inputs of the tiles of a block, with the padding.
-  static std::int64_t padded_floats(const ConvPlan& plan, const ConvWalk& walk) {
-    const std::int64_t tiles = rows_of_block(plan, walk) * ceil_div(walk.w.count, plan.config.mr);
-    return tiles * walk.d.taps * walk.h.taps * met_columns(walk.w, plan.config.mr) * plan.source.channels;
+  static std::int64_t padded_floats(const ConvPlan& plan, const ConvPhase& phase) {
+    const std::int64_t tiles = rows_of_block(plan, phase) * ceil_div(phase.w.count, plan.config.mr);
+    return tiles * phase.d.taps * phase.h.taps * met_columns(phase.w, plan.config.mr) * plan.source.channels;
   }
 
-  void run_block(const Units& pixels) {
+  void run_block(const Range& pixels) {
     const std::int64_t panels = ceil_div(plan_.result.group, plan_.config.nr);
     if (kind_ == NativeConvKind::patch) {
       for (std::int64_t u = columns_.begin; u < columns_.end;) {
@@ -163,10 +163,10 @@ class ImageTiles {
   };
 
   /// Kind igemm: a pointer per pixel and tap.
-  void point_at_sources(const Units& pixels) {
+  void point_at_sources(const Range& pixels) {
     Free to{pointers_, results_, rows_};
     tile_count_ = 0;
-    Pixel at = pixel_at(*walk_, pixels.begin);
+    Pixel at = pixel_at(*phase_, pixels.begin);
     for (std::int64_t p = pixels.begin; p < pixels.end; p += plan_.config.mr)
       tiles_[tile_count_++] = pointer_tile(at, std::min<std::int64_t>(plan_.config.mr, pixels.end - p), to);
   }
@@ -174,11 +174,11 @@ class ImageTiles {
   /// A tile of `height` pixels from `at` on, which moves behind them: a pointer per pixel and tap, for the
   /// taps that at least one of the pixels meets.
   Tile pointer_tile(Pixel& at, std::int64_t height, Free& to) {
-    const std::int64_t taps = walk_->taps();
+    const std::int64_t taps = phase_->taps();
     Tile tile{to.pointers, nullptr, to.results, nullptr, {to.rows, 0, 0, 1, 0}, height, 1, false};
-    for (std::int64_t i = 0; i < height; ++i, step_pixel(*walk_, at)) {
+    for (std::int64_t i = 0; i < height; ++i, step_pixel(*phase_, at)) {
       point_at(at, to.pointers + i, height);
-      *to.results++ = result_ + result_offset(plan_, *walk_, at);
+      *to.results++ = result_ + result_offset(plan_, *phase_, at);
     }
     for (std::int64_t tap = 0; tap < taps; ++tap) {
       const float* const* const of_tap = tile.a_rows + tap * height;
@@ -194,42 +194,42 @@ class ImageTiles {
   /// Writes the pointers of one pixel; those of its next tap are `distance` further.
   void point_at(const Pixel& at, const float** to, std::int64_t distance) {
     const ConvImageSize& size = plan_.source;
-    const Units met = walk_->w.met_taps(at.w);
-    for (std::int64_t i = 0; i < walk_->d.taps; ++i) {
-      const std::int64_t d = walk_->d.at(at.d, i);
-      for (std::int64_t j = 0; j < walk_->h.taps; ++j) {
-        const std::int64_t h = walk_->h.at(at.h, j);
-        const bool exists = walk_->d.meets(at.d, i) && walk_->h.meets(at.h, j);
+    const Range met = phase_->w.met_taps(at.w);
+    for (std::int64_t i = 0; i < phase_->d.taps; ++i) {
+      const std::int64_t d = phase_->d.at(at.d, i);
+      for (std::int64_t j = 0; j < phase_->h.taps; ++j) {
+        const std::int64_t h = phase_->h.at(at.h, j);
+        const bool exists = phase_->d.meets(at.d, i) && phase_->h.meets(at.h, j);
         const std::int64_t row = ((at.image * size.d + d) * size.h + h) * size.w;
-        for (std::int64_t k = 0; k < walk_->w.taps; ++k, to += distance) {
+        for (std::int64_t k = 0; k < phase_->w.taps; ++k, to += distance) {
           const bool inside = exists && k >= met.begin && k < met.end;
-          *to = inside ? source_ + (row + walk_->w.at(at.w, k)) * size.channels : zeros_;
+          *to = inside ? source_ + (row + phase_->w.at(at.w, k)) * size.channels : zeros_;
         }
       }
     }
   }
 
   /// Kind rows: tiles along image rows. A tile whose pixels meet all taps of a filter row needs no pointers.
-  void lay_rows(const Units& pixels) {
-    const ConvWalk& walk = *walk_;
-    const bool copies = copies_padded(plan_, walk);
+  void lay_rows(const Range& pixels) {
+    const ConvPhase& phase = *phase_;
+    const bool copies = copies_padded(plan_, phase);
     Free to{pointers_, results_, rows_};
     float* padded = padded_;
     tile_count_ = 0;
-    for (std::int64_t p = pixels.begin; p < pixels.end; p += walk.w.count) {
-      Pixel at = pixel_at(walk, p);
+    for (std::int64_t p = pixels.begin; p < pixels.end; p += phase.w.count) {
+      Pixel at = pixel_at(phase, p);
       const ConvTapRow* const of_row = to.rows;
-      const std::int64_t row_count = met_rows(plan_, walk, at, to.rows);
+      const std::int64_t row_count = met_rows(plan_, phase, at, to.rows);
       to.rows += row_count;
-      const ConvTaps all{of_row, row_count, 0, joined_ ? 1 : walk.w.taps,
-                         walk.w.tap_step * plan_.source.channels};
-      while (at.w < walk.w.count) {
-        const std::int64_t height = std::min<std::int64_t>(plan_.config.mr, walk.w.count - at.w);
-        if (at.w >= inner_.begin && at.w + height <= inner_.end && !walk.by_runs) {
+      const ConvTaps all{of_row, row_count, 0, joined_ ? 1 : phase.w.taps,
+                         phase.w.tap_step * plan_.source.channels};
+      while (at.w < phase.w.count) {
+        const std::int64_t height = std::min<std::int64_t>(plan_.config.mr, phase.w.count - at.w);
+        if (at.w >= inner_.begin && at.w + height <= inner_.end && !phase.by_runs) {
           const std::int64_t count = (inner_.end - at.w) / height;
           tiles_[tile_count_++] = near_tile(at, all, height, count);
           at.w += count * height;
-        } else if (walk.by_runs) {
+        } else if (phase.by_runs) {
           lay_run(at, all);
         } else if (copies) {
           Tile& tile = tiles_[tile_count_++] = near_tile(at, all, height, 1);
@@ -238,7 +238,7 @@ class ImageTiles {
           tile.a = padded;
           for (std::int64_t i = 0; i < row_count; ++i) {
             *to.rows++ = {padded - tile.a, of_row[i].index};
-            padded = copy_padded(walk.w, plan_.source.channels, at.w, height, from + of_row[i].a, padded);
+            padded = copy_padded(phase.w, plan_.source.channels, at.w, height, from + of_row[i].a, padded);
           }
           at.w += height;
         } else {
@@ -252,16 +252,16 @@ class ImageTiles {
 
   /// `count` tiles of pixels at a constant distance.
   Tile near_tile(const Pixel& at, const ConvTaps& taps, std::int64_t height, std::int64_t count) const {
-    return {nullptr, source_ + source_offset(plan_, *walk_, at),
-            nullptr, result_ + result_offset(plan_, *walk_, at),
+    return {nullptr, source_ + source_offset(plan_, *phase_, at),
+            nullptr, result_ + result_offset(plan_, *phase_, at),
             taps,    height,
             count,   joined_};
   }
 
   /// Tiles of about equal sizes for the pixels from `at` on that meet the same taps.
   void lay_run(Pixel& at, ConvTaps taps) {
-    const AxisWalk& w = walk_->w;
-    const Units met = w.met_taps(at.w);
+    const AxisPhase& w = phase_->w;
+    const Range met = w.met_taps(at.w);
     const std::int64_t end = w.run_end(at.w), pixels = end - at.w;
     const std::int64_t tiles = ceil_div(pixels, plan_.config.mr), larger = pixels % tiles;
     taps.first = met.begin;
@@ -273,35 +273,35 @@ class ImageTiles {
   }
 
   /// Kind patch: copies the inputs of every pixel, tap after tap.
-  void lay_patches(const Units& pixels, std::int64_t group) {
-    const ConvWalk& walk = *walk_;
-    const std::int64_t width = walk.taps() * plan_.source.group;
-    copy_patches(plan_, walk, pixels, source_, group, patch_);
+  void lay_patches(const Range& pixels, std::int64_t group) {
+    const ConvPhase& phase = *phase_;
+    const std::int64_t width = phase.taps() * plan_.source.group;
+    copy_patches(plan_, phase, pixels, source_, group, patch_);
     tile_count_ = 0;
-    Pixel at = pixel_at(walk, pixels.begin);
+    Pixel at = pixel_at(phase, pixels.begin);
     for (std::int64_t p = pixels.begin; p < pixels.end; p += plan_.config.mr) {
       const std::int64_t height = std::min<std::int64_t>(plan_.config.mr, pixels.end - p);
       const std::int64_t first = p - pixels.begin;
       tiles_[tile_count_++] = {
           pointers_ + first, nullptr, results_ + first, nullptr, {&kFirstTap, 1, 0, 1, 0}, height, 1, false};
-      for (std::int64_t i = first; i < first + height; ++i, step_pixel(walk, at)) {
+      for (std::int64_t i = first; i < first + height; ++i, step_pixel(phase, at)) {
         pointers_[i] = patch_ + i * width;
-        results_[i] = result_ + result_offset(plan_, walk, at);
+        results_[i] = result_ + result_offset(plan_, phase, at);
       }
     }
   }
 
   /// Multiplies all tiles of the block with the packed columns [columns.begin, columns.end) of all groups.
-  void multiply(const Units& columns) {
+  void multiply(const Range& columns) {
     const std::int64_t nr = plan_.config.nr, lanes = plan_.kernels->lanes;
     const std::int64_t panels = ceil_div(plan_.result.group, nr);
     const bool patch = kind_ == NativeConvKind::patch;
-    const std::int64_t depth = patch ? walk_->taps() * plan_.source.group : plan_.source.group;
-    const std::int64_t taps = patch ? 1 : walk_->taps();
+    const std::int64_t depth = patch ? phase_->taps() * plan_.source.group : plan_.source.group;
+    const std::int64_t taps = patch ? 1 : phase_->taps();
     const std::int64_t step = plan_.config.depth > 0 ? plan_.config.depth : std::max<std::int64_t>(depth, 1);
     ConvTileArgs args{};
-    args.a_step = walk_->w.step * plan_.source.channels;
-    args.ldc = walk_->w.stride * plan_.result.channels;
+    args.a_step = phase_->w.step * plan_.source.channels;
+    args.ldc = phase_->w.stride * plan_.result.channels;
     std::int64_t first = 0;
     do {
       const std::int64_t of_tap = std::min(step, depth - first);
@@ -312,7 +312,7 @@ class ImageTiles {
         const std::int64_t vectors = ceil_div(width, lanes);
         args.b_step = vectors * lanes;
         args.b_tap = depth * args.b_step;
-        args.b = packed_ + walk_->packed + (group * packed_width(plan_) + column) * taps * depth +
+        args.b = packed_ + phase_->packed + (group * packed_width(plan_) + column) * taps * depth +
                  first * args.b_step;
         args.shift = patch ? first : group * plan_.source.group + first;
         args.c_shift = group * plan_.result.group + column;
@@ -325,7 +325,7 @@ class ImageTiles {
           args.c = tile.c;
           args.taps = tile.taps;
           args.tiles = tile.count;
-          args.depth = tile.joined ? depth * walk_->w.taps : of_tap;
+          args.depth = tile.joined ? depth * phase_->w.taps : of_tap;
           plan_.kernels->tile[tile.a_rows != nullptr][tile.pixels][vectors](args);
         }
       }
@@ -346,10 +346,10 @@ class ImageTiles {
   ConvTapRow* rows_;
   Tile* tiles_;
   std::int64_t tile_count_ = 0;
-  const ConvWalk* walk_ = nullptr;
+  const ConvPhase* phase_ = nullptr;
   bool joined_ = false;
-  Units inner_{};    ///< pixels of an image row that meet all taps of a filter row
-  Units columns_{};  ///< panels of all groups that this part computes
+  Range inner_{};    ///< pixels of an image row that meet all taps of a filter row
+  Range columns_{};  ///< panels of all groups that this part computes
 };
 
 /// Kind lanes: blocks of image rows of the result, vectors of channels across groups.
@@ -371,9 +371,9 @@ class ImageLanes {
 
   void run(int part) {
     const NativeConvConfig& config = plan_.config;
-    const Units vectors =
+    const Range vectors =
         share_of(ceil_div(plan_.result.channels, vector_lanes_), config.threads_k, part % config.threads_k);
-    const Units mine = share_of(result_rows(plan_), config.threads_p, part / config.threads_k);
+    const Range mine = share_of(result_rows(plan_), config.threads_p, part / config.threads_k);
     // A block smaller than an image row: every tile of pixels for all vectors before the next tile.
     const bool by_tiles = config.pixels < plan_.result.w && plan_.lane_of.empty();
     const std::int64_t whole = std::min(vectors.end, plan_.result.channels / vector_lanes_);
@@ -390,14 +390,14 @@ class ImageLanes {
   }
 
  private:
-  /// The pixels of one walk in an image row of the result.
+  /// The pixels of one phase in an image row of the result.
   struct Line {
-    const ConvWalk* walk;
+    const ConvPhase* phase;
     const float* from;  ///< what the first pixel and tap 0 meet; it may lie in the padding
     float* to;
     const ConvTapRow* taps;  ///< the filter rows that the image row meets
     std::int64_t tap_count;
-    Units inner;  ///< pixels that meet all taps of a filter row
+    Range inner;  ///< pixels that meet all taps of a filter row
   };
 
   static std::int64_t result_rows(const ConvPlan& plan) {
@@ -408,15 +408,15 @@ class ImageLanes {
   }
   /// Walks along w of an image row: those of one class of d and h.
   static std::int64_t walks_of_row(const ConvPlan& plan) {
-    return std::min(plan.walks.front().w.stride, plan.result.w);
+    return std::min(plan.phases.front().w.stride, plan.result.w);
   }
   static std::int64_t lines_of_block(const ConvPlan& plan) {
     return rows_of_block(plan) * walks_of_row(plan);
   }
 
-  void lay_lines(const Units& rows) {
+  void lay_lines(const Range& rows) {
     const ConvImageSize& size = plan_.result;
-    const std::int64_t stride_d = plan_.walks.front().d.stride, stride_h = plan_.walks.front().h.stride;
+    const std::int64_t stride_d = plan_.phases.front().d.stride, stride_h = plan_.phases.front().h.stride;
     const std::int64_t of_row = walks_of_row(plan_);
     ConvTapRow* taps = taps_;
     line_count_ = 0;
@@ -425,14 +425,14 @@ class ImageLanes {
       const Pixel at{row / size.h / size.d, d / stride_d, h / stride_h, 0};
       const std::int64_t classes = d % stride_d * std::min(stride_h, size.h) + h % stride_h;
       for (std::int64_t i = 0; i < of_row; ++i) {
-        const ConvWalk& walk = plan_.walks[static_cast<std::size_t>(classes * of_row + i)];
-        const std::int64_t count = met_rows(plan_, walk, at, taps);
-        lines_[line_count_++] = {&walk,
-                                 source_ + source_offset(plan_, walk, at),
-                                 result_ + result_offset(plan_, walk, at),
+        const ConvPhase& phase = plan_.phases[static_cast<std::size_t>(classes * of_row + i)];
+        const std::int64_t count = met_rows(plan_, phase, at, taps);
+        lines_[line_count_++] = {&phase,
+                                 source_ + source_offset(plan_, phase, at),
+                                 result_ + result_offset(plan_, phase, at),
                                  taps,
                                  count,
-                                 walk.w.meet_all_taps()};
+                                 phase.w.meet_all_taps()};
         taps += count;
       }
     }
@@ -448,15 +448,15 @@ class ImageLanes {
   }
 
   /// `count` of the vectors at once.
-  void run_line(const Line& line, const Units& vectors, std::int64_t count) {
-    const AxisWalk& w = line.walk->w;
+  void run_line(const Line& line, const Range& vectors, std::int64_t count) {
+    const AxisPhase& w = line.phase->w;
     const std::int64_t group = plan_.result.group, depth = plan_.source.group;
     ConvLanesArgs args{};
     args.x_step = w.step * plan_.source.channels;
     args.x_vector = plan_.lane_of.empty() ? vector_lanes_ : vector_lanes_ / group * depth;
     args.lane_of = plan_.lane_of.data();
     args.depth = depth;
-    args.w_vector = line.walk->taps() * depth * vector_lanes_;
+    args.w_vector = line.phase->taps() * depth * vector_lanes_;
     args.ldc = w.stride * plan_.result.channels;
     args.taps = {line.taps, line.tap_count, 0, w.taps, w.tap_step * plan_.source.channels};
     const bool by_rows = has_filter_row(w, count);
@@ -467,8 +467,8 @@ class ImageLanes {
           static_cast<std::int32_t>(std::min(ceil_div(last, group) * depth, plan_.source.channels - input));
       args.last = static_cast<std::int32_t>(last);
       args.vectors = vectors.end - v;
-      args.w = packed_ + line.walk->packed + v * args.w_vector;
-      const Line at{line.walk, line.from + input, line.to + channel, line.taps, line.tap_count, line.inner};
+      args.w = packed_ + line.phase->packed + v * args.w_vector;
+      const Line at{line.phase, line.from + input, line.to + channel, line.taps, line.tap_count, line.inner};
       const std::int64_t at_once = last < vector_lanes_ ? 0 : count;
       if (by_rows) {
         run_filter_rows(at, at_once, args);
@@ -479,7 +479,7 @@ class ImageLanes {
   }
 
   /// Whether there are kernels of whole filter rows for every tile of a line.
-  bool has_filter_row(const AxisWalk& w, std::int64_t vectors) const {
+  bool has_filter_row(const AxisPhase& w, std::int64_t vectors) const {
     if (!plan_.lane_of.empty() || w.tap_step != 1 || w.step > 2 || w.taps > kMaxRowTaps) return false;
     const std::int64_t pixels = ceil_div(w.count, ceil_div(w.count, plan_.config.mr));
     return plan_.kernels->filter_row[w.taps][w.step][pixels][vectors] != nullptr;
@@ -487,7 +487,7 @@ class ImageLanes {
 
   /// As few tiles as the config's size allows, of about equal sizes; the kernels skip the padding.
   void run_filter_rows(const Line& line, std::int64_t vectors, ConvLanesArgs& args) const {
-    const AxisWalk& w = line.walk->w;
+    const AxisPhase& w = line.phase->w;
     const std::int64_t tiles = ceil_div(w.count, plan_.config.mr), pixels = w.count / tiles;
     const std::int64_t larger = w.count % tiles;
     const auto run_tiles = [&](std::int64_t at, std::int64_t tile, std::int64_t count) {
@@ -505,12 +505,12 @@ class ImageLanes {
 
   /// Whole tiles of pixels that meet all taps, then what remains of them; other pixels one by one.
   void run_taps(const Line& line, std::int64_t vectors, ConvLanesArgs& args) const {
-    const AxisWalk& w = line.walk->w;
+    const AxisPhase& w = line.phase->w;
     for (std::int64_t at = 0; at < w.count; at += args.pixels) {
       const bool inside = at >= line.inner.begin && at < line.inner.end;
       const std::int64_t left = inside ? line.inner.end - at : 1;
       const std::int64_t tile = std::min<std::int64_t>(left, plan_.config.mr);
-      const Units taps = inside ? Units{0, w.taps} : w.met_taps(at);
+      const Range taps = inside ? Range{0, w.taps} : w.met_taps(at);
       args.pixels = left / tile * tile;
       args.taps.first = taps.begin;
       args.taps.count = taps.end - taps.begin;
@@ -521,7 +521,7 @@ class ImageLanes {
   }
 
   ConvLanesKernel kernel_of(std::int64_t pixels, std::int64_t vectors) const {
-    const ConvKernelSet& kernels = *plan_.kernels;
+    const ConvKernels& kernels = *plan_.kernels;
     const bool moved = !plan_.lane_of.empty();
     if (vectors == 0) return kernels.masked[moved][pixels];
     return moved ? kernels.moved[pixels][vectors] : kernels.direct[pixels][vectors];

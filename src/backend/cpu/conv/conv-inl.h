@@ -1,8 +1,8 @@
 // Implements the inner loops of convolutions of one target.
 #include <type_traits>
 
-#include "backend/cpu/kernels/conv_kernels.h"
-#include "backend/cpu/kernels/lanes-inl.h"
+#include "backend/cpu/common/register_tile-inl.h"
+#include "backend/cpu/conv/conv_kernels.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace kscout::cpu::HWY_NAMESPACE {
@@ -22,31 +22,14 @@ void conv_tile(const ConvTileArgs& args) {
 
   for (std::int64_t tile = 0; tile < tiles; ++tile) {
     V sum[Rows][Vectors];
-    KSCOUT_FULL_UNROLL for (int i = 0; i < Rows; ++i) {
-      KSCOUT_FULL_UNROLL for (int j = 0; j < Vectors; ++j) sum[i][j] = hn::Zero(d);
-    }
-
+    clear(sum);
     const auto multiply = [&](const float* const* a, const float* HWY_RESTRICT b) HWY_ATTR {
-      const auto element = [&](int i, std::int64_t k) HWY_ATTR {
-        return hn::Set(d, Pointers ? a[Pointers ? i : 0][k] : a[0][i * a_step + k]);
-      };
       KSCOUT_UNROLL_4 for (std::int64_t k = 0; k < depth; ++k) {
-        if constexpr (Rows < Vectors) {
-          V of_a[Rows];
-          KSCOUT_FULL_UNROLL for (int i = 0; i < Rows; ++i) of_a[i] = element(i, k);
-          KSCOUT_FULL_UNROLL for (int j = 0; j < Vectors; ++j) {
-            const V row = hn::LoadU(d, b + j * kLanes);
-            KSCOUT_FULL_UNROLL for (int i = 0; i < Rows; ++i) sum[i][j] = hn::MulAdd(of_a[i], row, sum[i][j]);
-          }
-        } else {
-          V row[Vectors];
-          KSCOUT_FULL_UNROLL for (int j = 0; j < Vectors; ++j) row[j] = hn::LoadU(d, b + j * kLanes);
-          KSCOUT_FULL_UNROLL for (int i = 0; i < Rows; ++i) {
-            const V of_a = element(i, k);
-            KSCOUT_FULL_UNROLL for (int j = 0; j < Vectors; ++j) sum[i][j] =
-                hn::MulAdd(of_a, row[j], sum[i][j]);
-          }
-        }
+        add_outer_product(
+            sum,
+            [&](int i)
+                HWY_ATTR { return hn::Set(d, Pointers ? a[Pointers ? i : 0][k] : a[0][i * a_step + k]); },
+            [&](int j) HWY_ATTR { return hn::LoadU(d, b + j * kLanes); });
         b += b_step;
       }
     };
@@ -64,24 +47,10 @@ void conv_tile(const ConvTileArgs& args) {
 
     const auto row_of_c = [&](int i) HWY_ATTR { return Pointers ? args.c_rows[i] + c_shift : c + i * ldc; };
     if (plain) {  // one branch per tile, not two per vector
-      KSCOUT_FULL_UNROLL for (int i = 0; i < Rows; ++i) {
-        float* const to = row_of_c(i);
-        KSCOUT_FULL_UNROLL for (int j = 0; j < Vectors; ++j) hn::StoreU(sum[i][j], d, to + j * kLanes);
-      }
+      store_tile(sum, row_of_c, false, last, [](V v, const auto&) HWY_ATTR { return v; });
     } else {
-      KSCOUT_FULL_UNROLL for (int i = 0; i < Rows; ++i) {
-        float* const to = row_of_c(i);
-        KSCOUT_FULL_UNROLL for (int j = 0; j < Vectors; ++j) {
-          V v = sum[i][j];
-          if (j == Vectors - 1 && partial) {
-            if (accumulate) v = hn::Add(v, last.load(to + j * kLanes));
-            last.store(v, to + j * kLanes);
-          } else {
-            if (accumulate) v = hn::Add(v, hn::LoadU(d, to + j * kLanes));
-            hn::StoreU(v, d, to + j * kLanes);
-          }
-        }
-      }
+      store_tile(sum, row_of_c, partial, last,
+                 [&](V v, const auto& of_c) HWY_ATTR { return accumulate ? hn::Add(v, of_c()) : v; });
     }
     first += Pointers ? 0 : Rows * a_step;
     c += Pointers ? 0 : Rows * ldc;
@@ -96,47 +65,21 @@ void conv_weight(const ConvWeightArgs& args) {
     return Masked && j == Vectors - 1 ? last.load(from + j * kLanes) : hn::LoadU(d, from + j * kLanes);
   };
   V sum[Rows][Vectors];
-  KSCOUT_FULL_UNROLL for (int i = 0; i < Rows; ++i) {
-    KSCOUT_FULL_UNROLL for (int j = 0; j < Vectors; ++j) sum[i][j] = hn::Zero(d);
-  }
+  clear(sum);
   for (std::int64_t s = 0; s < args.segment_count; ++s) {
     const ConvSegment& segment = args.segments[s];
     const float* HWY_RESTRICT a = segment.a + args.a_first;
     const float* HWY_RESTRICT b = segment.b + args.b_first;
     KSCOUT_UNROLL_4 for (std::int64_t p = 0; p < segment.count; ++p) {
-      if constexpr (Rows < Vectors) {
-        V of_a[Rows];
-        KSCOUT_FULL_UNROLL for (int i = 0; i < Rows; ++i) of_a[i] = hn::Set(d, a[i]);
-        KSCOUT_FULL_UNROLL for (int j = 0; j < Vectors; ++j) {
-          const V row = load(b, j);
-          KSCOUT_FULL_UNROLL for (int i = 0; i < Rows; ++i) sum[i][j] = hn::MulAdd(of_a[i], row, sum[i][j]);
-        }
-      } else {
-        V row[Vectors];
-        KSCOUT_FULL_UNROLL for (int j = 0; j < Vectors; ++j) row[j] = load(b, j);
-        KSCOUT_FULL_UNROLL for (int i = 0; i < Rows; ++i) {
-          const V of_a = hn::Set(d, a[i]);
-          KSCOUT_FULL_UNROLL for (int j = 0; j < Vectors; ++j) sum[i][j] =
-              hn::MulAdd(of_a, row[j], sum[i][j]);
-        }
-      }
+      add_outer_product(
+          sum, [&](int i) HWY_ATTR { return hn::Set(d, a[i]); }, [&](int j) HWY_ATTR { return load(b, j); });
       a += a_step;
       b += b_step;
     }
   }
-  KSCOUT_FULL_UNROLL for (int i = 0; i < Rows; ++i) {
-    KSCOUT_FULL_UNROLL for (int j = 0; j < Vectors; ++j) {
-      float* const to = args.c + i * args.ldc + j * kLanes;
-      V v = sum[i][j];
-      if (Masked && j == Vectors - 1) {
-        if (args.accumulate) v = hn::Add(v, last.load(to));
-        last.store(v, to);
-      } else {
-        if (args.accumulate) v = hn::Add(v, hn::LoadU(d, to));
-        hn::StoreU(v, d, to);
-      }
-    }
-  }
+  store_tile(
+      sum, [&](int i) HWY_ATTR { return args.c + i * args.ldc; }, Masked, last,
+      [&](V v, const auto& of_c) HWY_ATTR { return args.accumulate ? hn::Add(v, of_c()) : v; });
 }
 
 #if HWY_TARGET == HWY_SCALAR
@@ -175,9 +118,7 @@ void conv_lanes(const ConvLanesArgs& args) {
   float* c = args.c;
   for (std::int64_t p = 0; p < args.pixels; p += Pixels) {
     V sum[Pixels][Vectors];
-    KSCOUT_FULL_UNROLL for (int i = 0; i < Pixels; ++i) {
-      KSCOUT_FULL_UNROLL for (int j = 0; j < Vectors; ++j) sum[i][j] = hn::Zero(d);
-    }
+    clear(sum);
     const auto multiply = [&](const float* HWY_RESTRICT x, const float* HWY_RESTRICT w) HWY_ATTR {
       KSCOUT_FULL_UNROLL for (int j = 0; j < Vectors; ++j) {
         if constexpr (!Moved) {
@@ -204,16 +145,9 @@ void conv_lanes(const ConvLanesArgs& args) {
       const float* w = args.w + (taps.rows[r].index + taps.first) * w_tap;
       for (std::int64_t t = 0; t < taps.count; ++t, x += taps.step, w += w_tap) multiply(x, w);
     }
-    KSCOUT_FULL_UNROLL for (int i = 0; i < Pixels; ++i) {
-      KSCOUT_FULL_UNROLL for (int j = 0; j < Vectors; ++j) {
-        float* const to = c + i * args.ldc + j * kLanes;
-        if (Masked) {
-          last.store(sum[i][j], to);
-        } else {
-          hn::StoreU(sum[i][j], d, to);
-        }
-      }
-    }
+    store_tile(
+        sum, [&](int i) HWY_ATTR { return c + i * args.ldc; }, Masked, last,
+        [](V sums, const auto&) HWY_ATTR { return sums; });
     first += Pixels * x_step;
     c += Pixels * args.ldc;
   }
@@ -228,9 +162,7 @@ void conv_filter_row(const ConvLanesArgs& args) {
   std::int64_t begin = args.begin, end = args.end;
   const auto tile = [&](const float* first, const float* filter, float* c) HWY_ATTR {
     V sum[Pixels][Vectors];
-    KSCOUT_FULL_UNROLL for (int i = 0; i < Pixels; ++i) {
-      KSCOUT_FULL_UNROLL for (int v = 0; v < Vectors; ++v) sum[i][v] = hn::Zero(d);
-    }
+    clear(sum);
     const auto multiply = [&]<bool Whole>(std::bool_constant<Whole>) HWY_ATTR {
       for (std::int64_t r = 0; r < args.taps.row_count; ++r) {
         const float* HWY_RESTRICT x = first + args.taps.rows[r].a;
@@ -260,16 +192,9 @@ void conv_filter_row(const ConvLanesArgs& args) {
     } else {
       multiply(std::false_type());
     }
-    KSCOUT_FULL_UNROLL for (int i = 0; i < Pixels; ++i) {
-      KSCOUT_FULL_UNROLL for (int v = 0; v < Vectors; ++v) {
-        float* const to = c + i * args.ldc + v * kLanes;
-        if (Masked) {
-          last.store(sum[i][v], to);
-        } else {
-          hn::StoreU(sum[i][v], d, to);
-        }
-      }
-    }
+    store_tile(
+        sum, [&](int i) HWY_ATTR { return c + i * args.ldc; }, Masked, last,
+        [](V sums, const auto&) HWY_ATTR { return sums; });
   };
   for (std::int64_t p = 0; p < args.pixels; p += Pixels, begin -= Pixels * Stride, end -= Pixels * Stride) {
     for (std::int64_t v = 0; v < args.vectors; v += Vectors) {
@@ -376,7 +301,7 @@ void conv_row_sums(const ConvRowSumsArgs& args) {
 }
 
 template <int Rows, int Vectors>
-void fill_conv_tiles(ConvKernelSet& set) {
+void fill_conv_tiles(ConvKernels& set) {
   set.tile[0][Rows][Vectors] = conv_tile<Rows, Vectors, false>;
   set.tile[1][Rows][Vectors] = conv_tile<Rows, Vectors, true>;
   set.weight[0][Rows][Vectors] = conv_weight<Rows, Vectors, false>;
@@ -386,7 +311,7 @@ void fill_conv_tiles(ConvKernelSet& set) {
 
 /// A sum per pixel, the weights of a filter row and an input must fit the registers.
 template <int Width, int Stride, int Registers, int Pixels = kMaxTileSide>
-void fill_conv_filter_row(ConvKernelSet& set) {
+void fill_conv_filter_row(ConvKernels& set) {
   auto& kernels = set.filter_row[Width][Stride][Pixels];
   if constexpr (Pixels + Width <= Registers) {
     kernels[0] = conv_filter_row<Pixels, 1, Width, Stride, true>;
@@ -400,14 +325,14 @@ void fill_conv_filter_row(ConvKernelSet& set) {
 }
 
 template <int Width, int Rows>
-void fill_conv_row_sums(ConvKernelSet& set) {
+void fill_conv_row_sums(ConvKernels& set) {
   set.row_sums[Width][1][Rows] = conv_row_sums<Rows, Width, 1>;
   set.row_sums[Width][2][Rows] = conv_row_sums<Rows, Width, 2>;
   if constexpr (Rows > 1) fill_conv_row_sums<Width, Rows - 1>(set);
 }
 
 template <int Pixels, int Vectors>
-void fill_conv_lanes(ConvKernelSet& set) {
+void fill_conv_lanes(ConvKernels& set) {
   set.direct[Pixels][Vectors] = conv_lanes<Pixels, Vectors, false, false>;
   set.moved[Pixels][Vectors] = conv_lanes<Pixels, Vectors, true, false>;
   if constexpr (Vectors == 1) {
@@ -418,13 +343,13 @@ void fill_conv_lanes(ConvKernelSet& set) {
 }
 
 template <int Taps, int Depth>
-void fill_conv_sums(ConvKernelSet& set) {
+void fill_conv_sums(ConvKernels& set) {
   set.sums[Taps][Depth] = conv_sums<Taps, Depth>;
   if constexpr (Taps > 1) fill_conv_sums<Taps - 1, Depth>(set);
 }
 
 template <NativeIsa Isa>
-void fill_conv(ConvKernelSet& set) {
+void fill_conv(ConvKernels& set) {
   constexpr RegisterTiles tiles = register_tiles(Isa);
   constexpr int Sums = tiles.accumulators;
   set.lanes = kLanes;

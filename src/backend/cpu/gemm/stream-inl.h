@@ -1,8 +1,8 @@
 // Implements the dot-product and row-update kernels and the packing copies of one target.
 #include <algorithm>
 
-#include "backend/cpu/kernels/kernels.h"
-#include "backend/cpu/kernels/lanes-inl.h"
+#include "backend/cpu/common/lanes-inl.h"
+#include "backend/cpu/gemm/gemm_kernels.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace kscout::cpu::HWY_NAMESPACE {
@@ -216,7 +216,7 @@ void pack_groups(const PackArgs& args) {
 }
 
 template <int Rows, int Columns, int Most>
-void fill_dot_row(KernelSet& set) {
+void fill_dot_row(GemmKernels& set) {
   if constexpr (Columns >= 1) {
     if constexpr (Rows * Columns <= Most) {
       set.dot[0][Rows][Columns] = dot<Rows, Columns, false>;
@@ -227,7 +227,7 @@ void fill_dot_row(KernelSet& set) {
 }
 
 template <int Rows, int Most>
-void fill_stream_rows(KernelSet& set) {
+void fill_stream_rows(GemmKernels& set) {
   if constexpr (Rows >= 1) {
     fill_dot_row<Rows, kMaxTileSide, Most>(set);
     const auto fill = [&](int lines, UpdateKernel plain, UpdateKernel prefetching) {
@@ -243,7 +243,7 @@ void fill_stream_rows(KernelSet& set) {
 }
 
 template <NativeIsa Isa>
-void fill_stream(KernelSet& set) {
+void fill_stream(GemmKernels& set) {
   set.lanes = kLanes;
   set.pack_lines = pack_lines;
   set.pack_groups = pack_groups;
