@@ -291,7 +291,8 @@ std::vector<Sizes> sizes_of_grids(std::string_view name) {
   if (gemm_grid_sets().named(name).sorted) {
     const auto order = [](const Sizes& one) { return std::tuple(one.m, one.n, one.k); };
     std::ranges::sort(sizes, {}, order);
-    sizes.erase(std::ranges::unique(sizes, {}, order).begin(), sizes.end());
+    const auto same = [&](const Sizes& one, const Sizes& other) { return order(one) == order(other); };
+    sizes.erase(std::unique(sizes.begin(), sizes.end(), same), sizes.end());
   }
   return sizes;
 }

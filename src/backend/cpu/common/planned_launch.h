@@ -8,7 +8,7 @@
 /// functions: run_plan(plan, buffers, workspace), and pack_part(plan, b, packed, part), which all parts call.
 #include <utility>
 
-#include <kscout/backend.h>
+#include <kscout/launch.h>
 
 #include "backend/cpu/common/thread_pool.h"
 

@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include <kscout/backend.h>
 #include <kscout/conv_problem.h>
+#include <kscout/launch.h>
 
 #include "backend/cpu/conv/conv_kernels.h"
 #include "backend/cpu/gemm/gemm_plan.h"

@@ -6,7 +6,7 @@
 ///     run_plan(plan, buffers, workspace);
 #include <cstdint>
 
-#include <kscout/backend.h>
+#include <kscout/launch.h>
 
 #include "backend/cpu/common/range.h"
 #include "backend/cpu/gemm/gemm_kernels.h"
