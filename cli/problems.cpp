@@ -221,21 +221,15 @@ void print_uncovered(const std::vector<P>& problems, const ProblemsOptions& opti
   if (table.size() != 0) throw CheckFailed{};
 }
 
-/// Reads a set or a file of GEMMs or convolutions.
-std::vector<GemmProblem> source_like(const GemmProblem& /*kind*/, const std::string& source, DType dtype) {
-  const bool is_set =
-      std::ranges::find(problem_sets(), source, &ProblemSetInfo::name) != problem_sets().end();
-  return is_set ? make_problem_set({.set = source, .dtype = dtype})
-                : read_problems_of<GemmProblem>(source, dtype);
-}
-std::vector<ConvProblem> source_like(const ConvProblem& /*kind*/, const std::string& source, DType dtype) {
-  return is_conv_set(source) ? make_conv_set(source, dtype) : read_problems_of<ConvProblem>(source, dtype);
-}
-
+/// Reads a set or a file of problems of one operation.
 std::vector<Problem> source_like(const Problem& kind, const std::string& source, DType dtype) {
   const Operation& of = operation(kind.kind());
   return operation_of_set(source) == &of ? of.named_set(source, dtype, {})
                                          : of.listed(read_problem_text(source), source, dtype, /*wanted=*/{});
+}
+template <ProblemStruct P>
+std::vector<P> source_like(const P& kind, const std::string& source, DType dtype) {
+  return structs_of<P>(source_like(Problem(kind), source, dtype));
 }
 
 /// Removes the groups of --exclude, then chooses the part.

@@ -16,8 +16,8 @@
 #include "core/fail.h"
 #include "core/files.h"
 #include "core/problem_text.h"
-#include "family/family_file.h"
 #include "provider/ck_tile/ck_tile.h"
+#include "provider/ck_tile/family/ck_builder.h"
 
 namespace kscout {
 namespace {
@@ -407,13 +407,6 @@ ConfigTable curated_conv(const FamilyFile& family, const Signature& signature, c
   if (channels_last) return Lister(family, signature, device, *kind).run();
   if (signature.op == Op::conv_fwd && signature.layout == Layout::ngchw) return depthwise(signature);
   return ConfigTable(ck_tile_conv_space(signature.op));
-}
-
-ConfigTable generated_list(std::string_view name, const FamilyFile& file, const Signature& signature,
-                           const Device& device) {
-  if (name.starts_with(kMembersList)) return members_of(name, file, signature, device);
-  if (name == "curated-conv" && is_direction(signature.op)) return curated_conv(file, signature, device);
-  fail(Errc::corrupt_data, "{}: there is no list '{}' for op '{}'", file.name, name, word(signature.op));
 }
 
 }  // namespace kscout

@@ -8,17 +8,13 @@
 #include <fmt/format.h>
 
 #include "core/fail.h"
+#include "core/numbers.h"
 #include "import/import.h"
 #include "op/given_fields.h"
+#include "op/lines.h"
 
 namespace kscout {
 namespace {
-
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
-  return text;
-}
 
 /// A kernel as a log names it: `<name>[, SplitK <n>][ (instance <n>)]`.
 struct LoggedKernel {
@@ -44,12 +40,10 @@ LoggedKernel logged_kernel(std::string_view text) {
   for (const std::string_view word : {"SplitK ", "KBatch "}) {
     if (!more.starts_with(word)) continue;
     const std::string_view digits = trimmed(more.substr(word.size()));
-    int slices = 0;
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), slices);
-    if (error == std::errc() && end == digits.data() + digits.size() && slices >= 1) {
-      if (slices > 1) kernel.name += fmt::format("_splitk{}", slices);
-      return kernel;
-    }
+    const auto slices = number_in<int>(digits);
+    if (!slices || *slices < 1) continue;
+    if (*slices > 1) kernel.name += fmt::format("_splitk{}", *slices);
+    return kernel;
   }
   kernel.reason = fmt::format("'{}' after the kernel's name is not 'SplitK <number>'", more);
   return kernel;

@@ -6,8 +6,8 @@
 #include "core/fail.h"
 #include "core/json_fields.h"
 #include "core/names.h"
-#include "family/ck_builder.h"
 #include "provider/ck_tile/ck_tile.h"
+#include "provider/ck_tile/family/ck_builder.h"
 
 namespace kscout {
 namespace {

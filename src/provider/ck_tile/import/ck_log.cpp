@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <fstream>
 #include <optional>
 
@@ -12,6 +11,7 @@
 #include "core/fail.h"
 #include "core/json_fields.h"
 #include "core/names.h"
+#include "core/numbers.h"
 #include "import/import.h"
 
 namespace kscout {
@@ -90,13 +90,6 @@ std::string_view value_of(std::string_view line, std::string_view key) {
     return rest.substr(0, rest.find_first_of(" ,"));
   }
   return {};
-}
-
-std::optional<std::int64_t> whole(std::string_view text) {
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
 }
 
 /// The contents of a block; absent members are empty. Texts point into the block.
@@ -314,8 +307,9 @@ class LogReader {
 
   void shape(std::string_view text, std::size_t number) {
     header_ = nameless();  // blocks after an unreadable shape line do not belong to the previous shape
-    const auto m = whole(value_of(text, "M=")), n = whole(value_of(text, "N=")),
-               k = whole(value_of(text, "K="));
+    const auto m = number_in<std::int64_t>(value_of(text, "M=")),
+               n = number_in<std::int64_t>(value_of(text, "N=")),
+               k = number_in<std::int64_t>(value_of(text, "K="));
     if (!m || !n || !k) return to_.skip(number, "a shape line without M, N and K");
     try {
       const std::string_view dtype = value_of(text, "dtype="), layout = value_of(text, "layout=");

@@ -19,6 +19,9 @@
 
 namespace kscout {
 
+/// CK Tile's curated grouped convolutions, from families/ck_tile_conv_lists.toml: list "curated-conv".
+ConfigTable curated_conv(const FamilyFile& file, const Signature& signature, const Device& device);
+
 /// A line that produced no config.
 struct SkippedLine {
   std::string place;  ///< "configs/forward/tests/nhwgc_bf16.conf:12"

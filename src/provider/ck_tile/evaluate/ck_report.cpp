@@ -1,8 +1,7 @@
 
-#include "evaluate/ck_report.h"
+#include "provider/ck_tile/evaluate/ck_report.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <map>
 #include <numeric>
@@ -14,6 +13,7 @@
 
 #include "core/csv.h"
 #include "core/fail.h"
+#include "core/numbers.h"
 #include "dataset/columns.h"
 
 namespace kscout {
@@ -51,9 +51,8 @@ Line line_of(const ProblemResult& result) {
 }
 
 double number_of(const std::string& text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size() && value > 0 ? value : 0;
+  const double value = number_in<double>(text).value_or(0);
+  return value > 0 ? value : 0;
 }
 
 std::size_t needed(const CsvSheet& sheet, std::initializer_list<std::string_view> names,

@@ -1,4 +1,4 @@
-#include "sweep/ck_build.h"
+#include "provider/ck_tile/sweep/ck_build.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "select/ck_folder.h"
+#include "provider/ck_tile/select/ck_folder.h"
 
 #include <algorithm>
 #include <array>

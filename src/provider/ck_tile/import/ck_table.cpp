@@ -6,6 +6,7 @@
 
 #include "core/fail.h"
 #include "core/names.h"
+#include "core/problem_text.h"
 #include "dataset/parquet.h"
 #include "import/import.h"
 #include "op/operation.h"
@@ -339,25 +340,15 @@ class TableReader {
   bool named_ = false;
 };
 
-std::vector<std::string_view> cells_of(std::string_view line) {
-  std::vector<std::string_view> cells;
-  for (std::size_t begin = 0;;) {
-    const std::size_t comma = line.find(',', begin);
-    cells.push_back(line.substr(begin, comma - begin));
-    if (comma == std::string_view::npos) return cells;
-    begin = comma + 1;
-  }
-}
-
 }  // namespace
 
 void read_ck_csv(const std::filesystem::path& file, const ImportRequest& request, ImportTable& to) {
   TableReader reader(file, request, to);
   each_line(file, [&](std::string_view line, std::size_t number) {
     if (line.empty()) return;
-    if (reader.has_header()) return reader.row(cells_of(line), number);
+    if (reader.has_header()) return reader.row(split(line, ','), number);
     if (line.starts_with("\xEF\xBB\xBF")) line.remove_prefix(3);
-    reader.header(cells_of(line));
+    reader.header(split(line, ','));
   });
 }
 

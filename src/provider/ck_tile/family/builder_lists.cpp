@@ -7,9 +7,10 @@
 #include "core/fail.h"
 #include "core/files.h"
 #include "core/names.h"
+#include "core/numbers.h"
 #include "core/problem_text.h"
-#include "family/ck_builder.h"
 #include "provider/ck_tile/ck_tile.h"
+#include "provider/ck_tile/family/ck_builder.h"
 
 namespace kscout {
 namespace {
@@ -55,10 +56,9 @@ std::string_view argument(const Operation& operation, int at) {
   return operation.arguments[static_cast<std::size_t>(at)];
 }
 std::int32_t number(std::string_view text) {
-  std::int32_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) skip(fmt::format("'{}' is no number", text));
-  return value;
+  const auto value = number_in<std::int32_t>(text);
+  if (!value) skip(fmt::format("'{}' is no number", text));
+  return *value;
 }
 std::int32_t number(const Operation& operation, int at) { return number(argument(operation, at)); }
 

@@ -1,4 +1,4 @@
-// Writes sources of CK Tile kernels. Code that all kernels share is in src/generate/ck_tile/.
+// Writes sources of CK Tile kernels. Code that all kernels share is in src/provider/ck_tile/generate/.
 #include <algorithm>
 
 #include <kscout/conv_problem.h>
@@ -227,10 +227,10 @@ std::string cmake_target(std::string_view target) {
 }
 
 constexpr std::pair<std::string_view, std::string_view> kShared[] = {
-    {"ck/generation.hpp", "src/generate/ck_tile/generation.hpp"},
-    {"ck/common.hpp", "src/generate/ck_tile/common.hpp"},
-    {"ck/gemm.hpp", "src/generate/ck_tile/gemm.hpp"},
-    {"ck/conv.hpp", "src/generate/ck_tile/conv.hpp"},
+    {"ck/generation.hpp", "src/provider/ck_tile/generate/generation.hpp"},
+    {"ck/common.hpp", "src/provider/ck_tile/generate/common.hpp"},
+    {"ck/gemm.hpp", "src/provider/ck_tile/generate/gemm.hpp"},
+    {"ck/conv.hpp", "src/provider/ck_tile/generate/conv.hpp"},
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Writes sources of CUTLASS kernels. Code that all kernels share is in src/generate/cutlass/.
+// Writes sources of CUTLASS kernels. Code that all kernels share is in src/provider/cutlass/generate/.
 #include <algorithm>
 
 #include "core/fail.h"
@@ -126,9 +126,9 @@ std::string cmake_target(std::string_view target) {
 }
 
 constexpr std::pair<std::string_view, std::string_view> kShared[] = {
-    {"shared/common.hpp", "src/generate/cutlass/common.hpp"},
-    {"shared/wgmma.hpp", "src/generate/cutlass/wgmma.hpp"},
-    {"shared/mma80.hpp", "src/generate/cutlass/mma80.hpp"},
+    {"shared/common.hpp", "src/provider/cutlass/generate/common.hpp"},
+    {"shared/wgmma.hpp", "src/provider/cutlass/generate/wgmma.hpp"},
+    {"shared/mma80.hpp", "src/provider/cutlass/generate/mma80.hpp"},
 };
 
 }  // namespace
