@@ -41,18 +41,10 @@ struct ProblemsOptions {
 
 void list_sets(Format format) {
   Table table({"set", "sizes", "summary"});
-  for (const auto& set : problem_sets()) {
-    const auto problems = make_problem_set({.set = std::string(set.name)});
-    table.add_row({text(set.name), number(static_cast<std::int64_t>(problems.size())), text(set.summary)});
-  }
-  for (const auto& set : conv_sets()) {
-    const auto problems = make_conv_set(set.name, DType::bf16);
-    table.add_row({text(set.name), number(static_cast<std::int64_t>(problems.size())), text(set.summary)});
-  }
   for (const Operation* const one : operations()) {
-    if (one == &operation(Op::gemm) || one == &operation(Op::conv_fwd)) continue;
+    const DType dtype = one == &operation(Op::gemm) ? DType::fp32 : DType::bf16;
     for (const auto& set : one->sets()) {
-      const auto problems = one->named_set(set.name, DType::bf16, {});
+      const auto problems = one->named_set(set.name, dtype, {});
       table.add_row({text(set.name), number(static_cast<std::int64_t>(problems.size())), text(set.summary)});
     }
   }
