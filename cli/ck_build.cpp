@@ -1,5 +1,5 @@
 // `kscout sweep --ck-build`: sweeps with CK Tile's own benchmark executables.
-#include "sweep/ck_build.h"
+#include "provider/ck_tile/sweep/ck_build.h"
 
 #include <memory>
 

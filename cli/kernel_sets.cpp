@@ -12,9 +12,9 @@
 #include "core/fail.h"
 #include "core/files.h"
 #include "core/json_fields.h"
-#include "family/ck_builder.h"
 #include "family/family_file.h"
 #include "outputs.h"
+#include "provider/ck_tile/family/ck_builder.h"
 #include "verbs.h"
 
 namespace kscout::cli {

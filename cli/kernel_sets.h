@@ -6,7 +6,7 @@
 
 #include <kscout/family.h>
 
-#include "family/ck_builder.h"
+#include "provider/ck_tile/family/ck_builder.h"
 #include "table.h"
 
 namespace kscout::cli {

@@ -41,18 +41,10 @@ struct ProblemsOptions {
 
 void list_sets(Format format) {
   Table table({"set", "sizes", "summary"});
-  for (const auto& set : problem_sets()) {
-    const auto problems = make_problem_set({.set = std::string(set.name)});
-    table.add_row({text(set.name), number(static_cast<std::int64_t>(problems.size())), text(set.summary)});
-  }
-  for (const auto& set : conv_sets()) {
-    const auto problems = make_conv_set(set.name, DType::bf16);
-    table.add_row({text(set.name), number(static_cast<std::int64_t>(problems.size())), text(set.summary)});
-  }
   for (const Operation* const one : operations()) {
-    if (one == &operation(Op::gemm) || one == &operation(Op::conv_fwd)) continue;
+    const DType dtype = one == &operation(Op::gemm) ? DType::fp32 : DType::bf16;
     for (const auto& set : one->sets()) {
-      const auto problems = one->named_set(set.name, DType::bf16, {});
+      const auto problems = one->named_set(set.name, dtype, {});
       table.add_row({text(set.name), number(static_cast<std::int64_t>(problems.size())), text(set.summary)});
     }
   }
@@ -221,21 +213,15 @@ void print_uncovered(const std::vector<P>& problems, const ProblemsOptions& opti
   if (table.size() != 0) throw CheckFailed{};
 }
 
-/// Reads a set or a file of GEMMs or convolutions.
-std::vector<GemmProblem> source_like(const GemmProblem& /*kind*/, const std::string& source, DType dtype) {
-  const bool is_set =
-      std::ranges::find(problem_sets(), source, &ProblemSetInfo::name) != problem_sets().end();
-  return is_set ? make_problem_set({.set = source, .dtype = dtype})
-                : read_problems_of<GemmProblem>(source, dtype);
-}
-std::vector<ConvProblem> source_like(const ConvProblem& /*kind*/, const std::string& source, DType dtype) {
-  return is_conv_set(source) ? make_conv_set(source, dtype) : read_problems_of<ConvProblem>(source, dtype);
-}
-
+/// Reads a set or a file of problems of one operation.
 std::vector<Problem> source_like(const Problem& kind, const std::string& source, DType dtype) {
   const Operation& of = operation(kind.kind());
   return operation_of_set(source) == &of ? of.named_set(source, dtype, {})
                                          : of.listed(read_problem_text(source), source, dtype, /*wanted=*/{});
+}
+template <ProblemStruct P>
+std::vector<P> source_like(const P& kind, const std::string& source, DType dtype) {
+  return structs_of<P>(source_like(Problem(kind), source, dtype));
 }
 
 /// Removes the groups of --exclude, then chooses the part.

@@ -24,21 +24,6 @@
 
 namespace kscout {
 
-/// The problem as the kernel receives it. A problem that no config takes directly (sizes, alignment, layout)
-/// runs in another form: operands are copied into zero-filled buffers of larger sizes or another layout, and
-/// C is copied back. On a GPU, so does a GEMM whose rows are no multiples of 16 bytes, where the copies are
-/// predicted to be worth their time. For a convolution, signature_of(problem) says which tensor is A, B and
-/// C.
-struct ExecutionForm {
-  Problem problem = {};    ///< what the kernel computes in one call
-  std::int64_t calls = 1;  ///< more than 1: one call per batch item
-  bool copies_a = false, copies_b = false, copies_c = false;
-  double copy_bytes = 0;  ///< bytes that the copies of one run read and write
-  bool packs_b = false;   ///< B of a GEMM is copied by Dispatcher::pack_b, not by each run
-  /// Whether operands are copied.
-  bool padded() const noexcept { return copies_a || copies_b || copies_c; }
-};
-
 /// How a dispatcher runs a problem.
 struct Solution {
   Choice choice;               ///< the config and its source; predictions exclude the copies

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <string>
 
 #include <kscout/config.h>
@@ -8,6 +7,7 @@
 
 #include "core/fail.h"
 #include "core/names.h"
+#include "core/numbers.h"
 
 namespace kscout {
 
@@ -49,12 +49,10 @@ std::string axis_value_text(const Axis& axis, std::int32_t value) {
 std::int32_t parse_axis_value(const Axis& axis, std::string_view text) {
   if (text == "?") return KernelConfig::unknown;
   if (!axis.words.empty()) return static_cast<std::int32_t>(index_of_word(axis.name, text, axis.words));
-  std::int32_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value == KernelConfig::unknown) {
+  const auto value = number_in<std::int32_t>(text);
+  if (!value || *value == KernelConfig::unknown)
     fail(Errc::invalid_argument, "axis {}: '{}' is not a whole number below 2^31", axis.name, text);
-  }
-  return value;
+  return *value;
 }
 
 KernelConfig ConfigTable::operator[](std::size_t row) const noexcept {

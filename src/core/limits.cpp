@@ -1,11 +1,11 @@
 // Prints, parses and checks limits of a run and places of operands.
 #include <algorithm>
-#include <charconv>
 
 #include <kscout/limits.h>
 #include <kscout/memory_space.h>
 
 #include "core/fail.h"
+#include "core/numbers.h"
 
 namespace kscout {
 
@@ -32,12 +32,9 @@ MemorySpace parse_memory_space(std::string_view text) {
   const std::size_t colon = std::min(text.find(':'), text.size());
   MemorySpace space{.kind = parse<MemoryKind>(text.substr(0, colon))};
   if (colon == text.size()) return space;
-  const std::string_view number = text.substr(colon + 1);
-  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), space.ordinal);
-  if (space.kind == MemoryKind::host || error != std::errc() || end != number.data() + number.size() ||
-      space.ordinal < 0) {
+  space.ordinal = number_in<std::int32_t>(text.substr(colon + 1)).value_or(-1);
+  if (space.kind == MemoryKind::host || space.ordinal < 0)
     fail(Errc::invalid_argument, "memory '{}': host, or cuda or hip with a GPU's number as in cuda:0", text);
-  }
   return space;
 }
 

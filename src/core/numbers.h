@@ -1,15 +1,26 @@
 #pragma once
 /// \file
-/// Computes quantiles, and rounds measured numbers to their significant digits.
+/// Reads numbers, computes quantiles, and rounds measured numbers to their significant digits.
 ///
+///     const auto slices = number_in<int>(text);            // nothing for "4x"
 ///     const double median = quantile(values, 0.5);
 #include <charconv>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
 
 namespace kscout {
+
+/// The number that the whole text is; nothing for another text or a number that does not fit.
+template <class T>
+std::optional<T> number_in(std::string_view text) {
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
+}
 
 /// The value at a fraction of the sorted values, linearly interpolated (position (n - 1) * fraction); NaN for
 /// no values. Cost: a sort.

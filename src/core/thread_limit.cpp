@@ -10,6 +10,7 @@
 
 #include "core/fail.h"
 #include "core/log.h"
+#include "core/numbers.h"
 
 namespace kscout {
 
@@ -67,11 +68,10 @@ CgroupFolders cgroup_folders(const ReadText& read) {
 }
 
 int parse_threads(const char* variable, const std::string& text) {
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < 1)
+  const auto value = number_in<int>(text);
+  if (!value || *value < 1)
     fail(Errc::invalid_argument, "{}='{}': a whole number of threads, at least 1", variable, text);
-  return value;
+  return *value;
 }
 
 void lower(ThreadLimit& limit, double threads, std::string because) {

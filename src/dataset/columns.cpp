@@ -355,12 +355,16 @@ void TableBuilder::check_constants(std::size_t row) const {
   expect(kDevice, table_.device.name, "keep one device per file");
 }
 
+const std::string& TableBuilder::name_at(std::size_t row) {
+  const std::int32_t at = current_[config_at(space_)]->index[row];
+  if (at == ColumnValues::null_word) bad(row, "config", "is null");
+  return current_[config_at(space_)]->words[static_cast<std::size_t>(at)];
+}
+
 KernelConfig TableBuilder::read_config(std::size_t row, const Problem& problem) {
   KernelConfig config(space_);
   if (!has_axes_) {
-    const std::int32_t at = current_[config_at(space_)]->index[row];
-    if (at == ColumnValues::null_word) bad(row, "config", "is null");
-    const std::string& name = current_[config_at(space_)]->words[static_cast<std::size_t>(at)];
+    const std::string& name = name_at(row);
     auto known = parsed_names_.find(name);
     try {
       if (known == parsed_names_.end()) known = parsed_names_.emplace(name, provider_.parse(name)).first;
@@ -396,9 +400,7 @@ KernelConfig TableBuilder::read_config(std::size_t row, const Problem& problem) 
 void TableBuilder::check_name(std::size_t row, const Problem& problem, std::uint32_t config) {
   const KernelConfig& value = table_.configs[config];
   if (!has_axes_ || !current_[config_at(space_)]) return;
-  const std::int32_t at = current_[config_at(space_)]->index[row];
-  if (at == ColumnValues::null_word) bad(row, "config", "is null");
-  const std::string& name = current_[config_at(space_)]->words[static_cast<std::size_t>(at)];
+  const std::string& name = name_at(row);
   const Signature signature = signature_of(problem);
   std::string key = fmt::format("{} {} {}", fields_hash(signature), config, name);
   if (!checked_names_.insert(std::move(key)).second) return;

@@ -114,6 +114,7 @@ class TableBuilder {
   Problem read_problem(std::size_t row) const;
   void read_row(std::size_t row);
   void check_constants(std::size_t row) const;
+  const std::string& name_at(std::size_t row);
   KernelConfig read_config(std::size_t row, const Problem& problem);
   void check_name(std::size_t row, const Problem& problem, std::uint32_t config);
   std::uint32_t problem_id(const Problem& problem, std::size_t row);

@@ -188,15 +188,6 @@ struct Dispatcher::Impl {
     launch.run(buffers, on.workspace, on.stream);
   }
 
-  /// Throws with the rule and its reason when no backend that reaches the memory can run the config.
-  Backend& backend_of(ProblemRef problem, const KernelConfig& config, const MemorySpace& space) {
-    const Registry::Support support = solver.registry().supports(problem, config, space);
-    if (!support.backend) fail(Errc::unsupported, "{}: {}", print(problem), support.refusal);
-    if (const std::string why = solver.thread_refusal(*support.backend, config); !why.empty())
-      fail(Errc::unsupported, "{}: {}", print(problem), why);
-    return *support.backend;
-  }
-
   Decided::Entry& entry(ProblemRef problem, const std::optional<MemorySpace>& space, const Limits& limits) {
     return decided.entry(solver, problem, solver.space_or_first(space), solver.limits_with(limits));
   }
@@ -229,7 +220,7 @@ struct Dispatcher::Impl {
   /// The problem and its buffers must be checked.
   void run_config(ProblemRef problem, const KernelConfig& config, const Buffers& buffers, const RunOn& on) {
     const std::scoped_lock lock(mutex);
-    Backend& backend = backend_of(problem, config, buffers.space);
+    Backend& backend = solver.backend_of(problem, config, buffers.space);
     if (is_empty(problem)) return;
     const Limits limits = solver.limits_with(on.limits);
     const auto launch =

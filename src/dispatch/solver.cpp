@@ -133,6 +133,15 @@ void Solver::check_reachable(const MemorySpace& space) const {
        print(space), reached.empty() ? "there is no backend" : reached);
 }
 
+Backend& Solver::backend_of(ProblemRef problem, const KernelConfig& config,
+                            const std::optional<MemorySpace>& space) {
+  const Registry::Support support = registry_.supports(problem, config, space);
+  if (!support.backend) fail(Errc::unsupported, "{}: {}", print(problem), support.refusal);
+  if (const std::string why = thread_refusal(*support.backend, config); !why.empty())
+    fail(Errc::unsupported, "{}: {}", print(problem), why);
+  return *support.backend;
+}
+
 std::string Solver::thread_refusal(Backend& backend, const KernelConfig& config) {
   const int threads = host_threads(config);
   if (threads <= 1) return {};

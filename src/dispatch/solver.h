@@ -71,6 +71,10 @@ class Solver {
 
   /// Why a config uses too many threads for kernels of a backend; empty when it does not.
   std::string thread_refusal(Backend& backend, const KernelConfig& config);
+  /// The backend that runs the config. Throws unsupported with the rule and its reason when no backend that
+  /// reaches the memory (nothing: of any backend) can.
+  Backend& backend_of(ProblemRef problem, const KernelConfig& config,
+                      const std::optional<MemorySpace>& space = {});
 
   const Registry& registry() const noexcept { return registry_; }
   /// See Dispatcher::warnings.

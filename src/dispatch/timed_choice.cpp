@@ -13,7 +13,7 @@
 #include <kscout/version.h>
 
 #include "core/fail.h"
-#include "instruments/instruments.h"
+#include "measure/measured_backend.h"
 #include "measure/samples.h"
 #include "measure/timing.h"
 #include "op/operation.h"

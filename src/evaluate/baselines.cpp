@@ -11,6 +11,7 @@
 #include <kscout/provider.h>
 
 #include "core/fail.h"
+#include "dataset/columns.h"
 #include "dataset/operations.h"
 #include "features/schema.h"
 
@@ -228,13 +229,7 @@ class StaticBaselines {
 
  private:
   static std::string config_name(const std::vector<KernelConfig>& list) {
-    std::string text;
-    if (list.empty()) return text;
-    const KernelConfig& config = list.front();
-    for (std::size_t i = 0; i < config.space->axes.size(); ++i) {
-      text += (i ? "," : "") + axis_value_text(config.space->axes[i], config[i]);
-    }
-    return text;
+    return list.empty() ? std::string() : config_text(list.front());
   }
 
   std::vector<std::vector<KernelConfig>> lists_;

@@ -1,7 +1,6 @@
 #include "evaluate/compare_picks.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <unordered_map>
 
@@ -88,8 +87,8 @@ std::vector<EvaluatedPick> read_picks(const std::filesystem::path& file) {
       pick.problem += (pick.problem.empty() ? "" : ",") + row[column];
     pick.config = row[columns.config];
     const std::string& text = row[columns.efficiency];
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), pick.efficiency);
-    if (error != std::errc() || end != text.data() + text.size() || !(pick.efficiency >= 0))
+    pick.efficiency = number_in<double>(text).value_or(-1);
+    if (!(pick.efficiency >= 0))
       fail(Errc::corrupt_data, "{}: row {}: '{}' is no efficiency", file.string(), r + 1, text);
     picks.push_back(std::move(pick));
   }

@@ -147,7 +147,7 @@ class HeaderWriter {
   /// checked when the model was made; they are checked again here.
   Schema with_requirements(const Schema& schema) const {
     for (const Family& family : model_.data().families) {
-      Schema::Rows(schema, family.device, family.configs, family.traits);
+      schema.check_configs(family.device, family.configs, family.traits);
     }
     SchemaData data = schema.data();
     for (const Requirement& requirement : data.requirements) {

@@ -1,10 +1,10 @@
 #include "export/miopen_find_db.h"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 
 #include "core/fail.h"
+#include "core/numbers.h"
 #include "core/problem_text.h"
 
 namespace kscout {
@@ -13,10 +13,8 @@ namespace {
 
 /// A time of an entry: a number that is not negative.
 std::optional<double> milliseconds(std::string_view cell) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
-  if (error != std::errc() || end != cell.data() + cell.size() || !(value >= 0)) return std::nullopt;
-  return value;
+  const auto value = number_in<double>(cell);
+  return value && *value >= 0 ? value : std::nullopt;
 }
 
 }  // namespace

@@ -6,9 +6,10 @@
 ///     db.merge(read_find_db(more, "more.ufdb.txt"));
 ///     write_file_atomically("merged.ufdb.txt", db.text());
 ///
-/// A line is `PROBLEM=SOLVER:milliseconds,workspace bytes,algorithm;...` (import/miopen_find_db.cpp reads the
-/// problem); files of old releases have `ALGORITHM:solver,milliseconds,...`. Order, numbers and further cells
-/// are kept as they are, so text() of one file is that file, byte for byte.
+/// A line is `PROBLEM=SOLVER:milliseconds,workspace bytes,algorithm;...`
+/// (provider/miopen/import/miopen_find_db.cpp reads the problem); files of old releases have
+/// `ALGORITHM:solver,milliseconds,...`. Order, numbers and further cells are kept as they are, so text() of
+/// one file is that file, byte for byte.
 #include <cstddef>
 #include <string>
 #include <string_view>

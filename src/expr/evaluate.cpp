@@ -117,36 +117,4 @@ ProblemNumbers::ProblemNumbers(ProblemRef problem) noexcept {
   number[count - 1] = whole.weight();  // stored as the bits of a double
 }
 
-ProblemInputs::ProblemInputs(const Program& program, Inputs fixed) : fixed_(std::move(fixed)) {
-  for (std::uint32_t i = 0; i < program.inputs().size(); ++i) {
-    const Input& input = program.inputs()[i];
-    const void* const record = program.groups()[input.group].record;
-    const auto field = static_cast<std::uint32_t>(input.field);
-    if (record && input.depends.on(Source::problem)) {
-      record_ = record;
-      from_problem_.push_back({i, field});
-    }
-    if (record == &Fields<Signature>::list) from_signature_.push_back({i, field});
-  }
-}
-
-std::span<const Column> ProblemInputs::columns(ProblemRef problem, Memory& memory) const {
-  const auto fixed = fixed_.columns();
-  memory.columns.assign(fixed.begin(), fixed.end());
-  memory.values.resize(fixed.size());
-  const auto fill = [&](std::span<const Filled> filled, std::span<const double> numbers) {
-    for (const Filled& f : filled) {
-      memory.values[f.input] = numbers[f.field];
-      memory.columns[f.input] = {&memory.values[f.input], 0};
-    }
-  };
-  if (record_) {
-    if (record_ != problem.space().fields.data())
-      fail(Errc::unsupported, "{}: the formulas read problems of another operation", print(problem));
-    fill(from_problem_, ProblemNumbers(problem).all());
-  }
-  if (!from_signature_.empty()) fill(from_signature_, numbers_of(signature_of(problem)));
-  return memory.columns;
-}
-
 }  // namespace kscout::expr

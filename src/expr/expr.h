@@ -316,45 +316,4 @@ class Inputs {
 /// Evaluates one formula for one row: a convenience for tests and single values.
 double evaluate_one(const Program& program, const Inputs& inputs, std::size_t formula = 0);
 
-// ---- Prepares a program's inputs for calls that differ only in the problem: all other inputs are collected
-// once and shared by threads.
-//
-//     expr::Inputs fixed(program);
-//     fixed.set_rows("t", traits);
-//     fixed.set("d", device);
-//     const expr::ProblemInputs inputs(program, std::move(fixed));   // ready for many problems
-//
-//     thread_local expr::ProblemInputs::Memory memory;
-//     program.evaluate(inputs.columns(problem, memory), rows, out, scratch);
-
-class ProblemInputs {
- public:
-  /// Memory that one thread writes; grows on first use, then is reused for any program.
-  struct Memory {
-    std::vector<double> values;
-    std::vector<Column> columns;
-  };
-
-  /// `fixed` contains all inputs except the problem (any prefix) and its signature. The program must outlive
-  /// this object.
-  ProblemInputs(const Program& program, Inputs fixed);
-
-  /// The inputs that stay the same for every problem, as given.
-  const Inputs& fixed() const noexcept { return fixed_; }
-
-  /// The columns for a problem, valid until `memory` is used again. Throws unsupported for a kind of problem
-  /// that the program does not read. Allocates only when `memory` is smaller than this program needs.
-  std::span<const Column> columns(ProblemRef problem, Memory& memory) const;
-
- private:
-  /// An input whose value is a field of the problem or of its signature.
-  struct Filled {
-    std::uint32_t input, field;
-  };
-
-  Inputs fixed_;
-  const void* record_ = nullptr;  ///< the kind of problem that the program reads; null = any
-  std::vector<Filled> from_problem_, from_signature_;
-};
-
 }  // namespace kscout::expr

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include <kscout/conv_problem.h>
 #include <kscout/family.h>
 #include <kscout/provider.h>
 
@@ -15,6 +16,7 @@
 #include "core/names.h"
 #include "family/family_file.h"
 #include "family/rules.h"
+#include "provider/ck_tile/family/ck_builder.h"
 #include "provider/nvidia/nvidia.h"
 
 namespace kscout {
@@ -317,6 +319,22 @@ FamilyRequest member_request(const MemberSet& of, const Signature& signature, co
 }
 
 }  // namespace
+
+namespace {
+
+constexpr GeneratedList kGeneratedLists[] = {{"curated-conv", kDirections, curated_conv}};
+
+}  // namespace
+
+ConfigTable generated_list(std::string_view name, const FamilyFile& file, const Signature& signature,
+                           const Device& device) {
+  if (name.starts_with(kMembersList)) return members_of(name, file, signature, device);
+  for (const GeneratedList& list : kGeneratedLists) {
+    if (list.name == name && std::ranges::find(list.ops, signature.op) != list.ops.end())
+      return list.make(file, signature, device);
+  }
+  fail(Errc::corrupt_data, "{}: there is no list '{}' for op '{}'", file.name, name, word(signature.op));
+}
 
 ConfigTable members_of(std::string_view list, const FamilyFile& file, const Signature& signature,
                        const Device& device) {

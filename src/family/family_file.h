@@ -182,8 +182,12 @@ std::vector<Rule> why_not_in(const FamilyFile& file, const FamilyRequest& reques
 ConfigTable generated_list(std::string_view name, const FamilyFile& file, const Signature& signature,
                            const Device& device);
 
-/// CK Tile's curated grouped convolutions, from families/ck_tile_conv_lists.toml.
-ConfigTable curated_conv(const FamilyFile& file, const Signature& signature, const Device& device);
+/// A list that a provider generates.
+struct GeneratedList {
+  std::string_view name;
+  std::span<const Op> ops;
+  ConfigTable (*make)(const FamilyFile& file, const Signature& signature, const Device& device);
+};
 
 // ---- Explains like why_not_in() and adds the distance of the config, for callers that compare explanations.
 

@@ -30,6 +30,10 @@ class Schema::FewRows {
   void forget_fixed() noexcept { features_.forget_fixed(); }
   /// False when the problem violates a requirement of the schema.
   bool set_problem(ProblemRef problem, expr::FewRowsProgram::Scratch& scratch) const;
+  /// Writes the only feature of a schema for some of the configs; false as for set_problem().
+  /// out.size() == configs.size(). Not after forget_fixed().
+  bool evaluate(ProblemRef problem, std::span<const std::uint32_t> configs, std::span<double> out,
+                expr::FewRowsProgram::Scratch& scratch) const;
 
  private:
   Op kind_;  ///< of the operation whose problems the formulas read

@@ -152,8 +152,25 @@ std::vector<std::uint32_t> Schema::categorical() const {
 
 void Schema::evaluate(ProblemRef problem, const Device& device, const ConfigTable& configs,
                       std::span<const Traits> traits, std::span<double> out) const {
-  Rows::Scratch scratch;
-  Rows(*this, device, configs, traits).evaluate(problem, out, scratch);
+  check_configs(device, configs, traits);
+  if (out.size() != configs.size() * size()) {
+    fail(Errc::invalid_argument, "room for {} values; {} configs x {} features need {}", out.size(),
+         configs.size(), size(), configs.size() * size());
+  }
+  if (!same_operation(problem.op(), data_.op))
+    fail(Errc::unsupported, "{}: the formulas read problems of another operation", print(problem));
+  expr::Scratch scratch;
+  for (const Check& check : *problem_checks_) {
+    expr::Inputs inputs(check.program);
+    inputs.set("d", device);
+    inputs.set("p", problem);
+    double held = 0;
+    check.program.evaluate(inputs.columns(), 1, std::span(&held, 1), scratch);
+    if (!(held != 0)) refuse(data_, print(problem), check.because);
+  }
+  expr::Inputs inputs = fixed_inputs(*program_, device, configs, traits);
+  inputs.set("p", problem);
+  program_->evaluate(inputs.columns(), configs.size(), out.data(), size(), 1, scratch);
 }
 
 void Schema::evaluate(ProblemRef problem, const Device& device, const KernelConfig& config,
@@ -177,24 +194,6 @@ void Schema::evaluate_problem(ProblemRef problem, const Device& device, std::spa
 
 namespace {
 
-/// The inputs of the formulas except the problem.
-expr::Inputs fixed_inputs(const expr::Program& program, const SchemaData& data, const Device& device,
-                          const ConfigTable& configs, std::span<const Traits> traits) {
-  if (traits.size() != configs.size()) {
-    fail(Errc::invalid_argument, "{} traits for {} configs", traits.size(), configs.size());
-  }
-  expr::Inputs inputs(program);
-  inputs.set("d", device);
-  inputs.set_rows("t", traits);
-  if (data.provider.empty() || configs.empty()) return inputs;
-  if (&configs.space() != &provider(data.provider).space(data.op)) {
-    fail(Errc::invalid_argument, "schema '{}' reads the axes of provider '{}'; these configs are of '{}'",
-         data.name, data.provider, configs.space().provider);
-  }
-  inputs.set_rows("c", configs);
-  return inputs;
-}
-
 /// Names a config for an error: the axes that have words, `?` for unknown values.
 std::string known_words(const ConfigTable& configs, std::size_t row) {
   std::string text;
@@ -209,49 +208,37 @@ std::string known_words(const ConfigTable& configs, std::size_t row) {
 
 }  // namespace
 
-Schema::Rows::Rows(const Schema& schema, const Device& device, const ConfigTable& configs,
-                   std::span<const Traits> traits)
-    : schema_(&schema),
-      rows_(configs.size()),
-      inputs_(*schema.program_, fixed_inputs(*schema.program_, schema.data_, device, configs, traits)) {
-  std::vector<double> holds(rows_);
+expr::Inputs Schema::fixed_inputs(const expr::Program& program, const Device& device,
+                                  const ConfigTable& configs, std::span<const Traits> traits) const {
+  if (traits.size() != configs.size()) {
+    fail(Errc::invalid_argument, "{} traits for {} configs", traits.size(), configs.size());
+  }
+  expr::Inputs inputs(program);
+  inputs.set("d", device);
+  inputs.set_rows("t", traits);
+  if (data_.provider.empty() || configs.empty()) return inputs;
+  if (&configs.space() != &provider(data_.provider).space(data_.op)) {
+    fail(Errc::invalid_argument, "schema '{}' reads the axes of provider '{}'; these configs are of '{}'",
+         data_.name, data_.provider, configs.space().provider);
+  }
+  inputs.set_rows("c", configs);
+  return inputs;
+}
+
+void Schema::check_configs(const Device& device, const ConfigTable& configs,
+                           std::span<const Traits> traits) const {
+  fixed_inputs(*program_, device, configs, traits);
+  std::vector<double> holds(configs.size());
   expr::Scratch scratch;
-  for (const Check& check : *schema.config_checks_) {
-    const auto inputs = fixed_inputs(check.program, schema.data_, device, configs, traits);
-    check.program.evaluate(inputs.columns(), rows_, holds, scratch);
+  for (const Check& check : *config_checks_) {
+    const auto inputs = fixed_inputs(check.program, device, configs, traits);
+    check.program.evaluate(inputs.columns(), configs.size(), holds, scratch);
     const auto refused = std::ranges::find_if(holds, [](double held) { return !(held != 0); });
     if (refused != holds.end()) {
       const auto row = static_cast<std::size_t>(refused - holds.begin());
-      refuse(schema.data_, "a config with " + known_words(configs, row), check.because);
+      refuse(data_, "a config with " + known_words(configs, row), check.because);
     }
   }
-  for (const Check& check : *schema.problem_checks_) {
-    expr::Inputs inputs(check.program);
-    inputs.set("d", device);
-    problem_checks_.emplace_back(check.program, std::move(inputs));
-  }
-}
-
-const std::string* Schema::Rows::refusal(ProblemRef problem, Scratch& scratch) const {
-  for (std::size_t i = 0; i < problem_checks_.size(); ++i) {
-    const Check& check = (*schema_->problem_checks_)[i];
-    double held = 0;
-    check.program.evaluate(problem_checks_[i].columns(problem, scratch.inputs), 1, std::span(&held, 1),
-                           scratch.expr);
-    if (!(held != 0)) return &check.because;
-  }
-  return nullptr;
-}
-
-void Schema::Rows::evaluate(ProblemRef problem, std::span<double> out, Scratch& scratch) const {
-  const std::size_t columns = schema_->size();
-  if (out.size() != rows_ * columns) {
-    fail(Errc::invalid_argument, "room for {} values; {} configs x {} features need {}", out.size(), rows_,
-         columns, rows_ * columns);
-  }
-  if (const auto* because = refusal(problem, scratch)) refuse(schema_->data_, print(problem), *because);
-  schema_->program_->evaluate(inputs_.columns(problem, scratch.inputs), rows_, out.data(), columns, 1,
-                              scratch.expr);
 }
 
 std::string_view default_schema(Op op, std::string_view provider, DeviceKind kind) noexcept {

@@ -112,8 +112,11 @@ class Schema {
 
   bool operator==(const Schema& other) const { return data_ == other.data_; }
 
-  class Rows;
-  class FewRows;  ///< defined in features/few_rows.h
+  /// Throws the errors of evaluate() that do not depend on the problem.
+  void check_configs(const Device& device, const ConfigTable& configs, std::span<const Traits> traits) const;
+
+  /// The schema over fixed configs and device, for many problems and threads (features/few_rows.h).
+  class FewRows;
 
  private:
   /// A compiled requirement.
@@ -122,39 +125,14 @@ class Schema {
     std::string because;
   };
 
+  /// The inputs of formulas except the problem.
+  expr::Inputs fixed_inputs(const expr::Program& program, const Device& device, const ConfigTable& configs,
+                            std::span<const Traits> traits) const;
+
   SchemaData data_;
   std::shared_ptr<const expr::Program> program_;
   std::shared_ptr<const std::vector<Check>> problem_checks_, config_checks_;
   std::uint64_t hash_ = 0;
-};
-
-/// A schema over fixed configs and device, for many problems and threads: columns of configs and traits are
-/// collected once. The schema must outlive this object; the configs need not.
-class Schema::Rows {
- public:
-  /// Grows on first use, then is reused for any rows.
-  struct Scratch {
-    expr::Scratch expr;
-    expr::ProblemInputs::Memory inputs;
-  };
-
-  /// Throws the errors of evaluate().
-  Rows(const Schema& schema, const Device& device, const ConfigTable& configs,
-       std::span<const Traits> traits);
-  std::size_t size() const noexcept { return rows_; }
-
-  /// Why the schema cannot describe the problem (an element type that CK Tile does not support); null when it
-  /// can.
-  const std::string* refusal(ProblemRef problem, Scratch& scratch) const;
-  /// Like Schema::evaluate. Allocates only when `scratch` is smaller than these rows need.
-  void evaluate(ProblemRef problem, std::span<double> out, Scratch& scratch) const;
-
- private:
-  friend class FewRows;
-  const Schema* schema_;
-  std::size_t rows_;
-  expr::ProblemInputs inputs_;
-  std::vector<expr::ProblemInputs> problem_checks_;
 };
 
 /// KernelScout's own schema for a provider's configs of an operation on a kind of device: the default for

@@ -41,10 +41,24 @@ void each_line(const std::filesystem::path& file,
 
 namespace {
 
-/// The provider whose kernels a format names.
-const Provider& provider_of(ImportFormat format) {
-  return format == ImportFormat::miopen_find_db ? miopen_provider() : ck_tile_provider();
-}
+/// A format that is read.
+struct Reader {
+  ImportFormat format;
+  const Provider& (*provider)();  ///< whose kernels it names
+  std::string_view tool;
+  void (*read)(const std::filesystem::path& file, const ImportRequest& request, ImportTable& to);
+};
+constexpr Reader kReaders[] = {
+    {ImportFormat::ck_csv, ck_tile_provider, "CK Tile", read_ck_csv},
+    {ImportFormat::ck_log, ck_tile_provider, "CK Tile", read_ck_log},
+    {ImportFormat::ck_json, ck_tile_provider, "CK Tile", read_ck_json},
+    {ImportFormat::ck_profiler, ck_tile_provider, "CK Tile", read_ck_profiler},
+    {ImportFormat::parquet, ck_tile_provider, "CK Tile", read_ck_parquet},
+    {ImportFormat::miopen_find_db, miopen_provider, "MIOpen", read_miopen_find_db},
+};
+static_assert(std::size(kReaders) == EnumWords<ImportFormat>::words.size());
+
+const Reader& reader_of(ImportFormat format) { return *std::ranges::find(kReaders, format, &Reader::format); }
 
 }  // namespace
 
@@ -59,7 +73,7 @@ const ImportTable::Kernel& ImportTable::kernel(std::string_view name) {
   last_kernel_ = &at->second;
   if (!is_new) return *last_kernel_;
   try {
-    const Provider& provider = provider_of(request_.from);
+    const Provider& provider = reader_of(request_.from).provider();
     const NamedConfig named = provider.parse(name);
     if (named.signature.op != request_.op) {
       fail(Errc::invalid_argument, "a kernel of {}, not of {}", word(named.signature.op), word(request_.op));
@@ -153,34 +167,15 @@ Imported import_file(const std::filesystem::path& file, const ImportRequest& req
   std::error_code ignored;
   if (std::filesystem::is_directory(file, ignored))
     fail(Errc::not_found, "{}: is a folder; name the file that the tool wrote", file.string());
-  if (!provider_of(request.from).runs_on(request.device)) {
+  const Reader& reader = reader_of(request.from);
+  if (!reader.provider().runs_on(request.device)) {
     fail(Errc::invalid_argument,
          "device '{}': {} is of {}, whose kernels run on AMD's GPUs; name the GPU that was measured "
          "(gfx90a, gfx942, gfx950)",
-         request.device.name, word(request.from),
-         request.from == ImportFormat::miopen_find_db ? "MIOpen" : "CK Tile");
+         request.device.name, word(request.from), reader.tool);
   }
   ImportTable to(request);
-  switch (request.from) {
-    case ImportFormat::ck_csv:
-      read_ck_csv(file, request, to);
-      break;
-    case ImportFormat::ck_log:
-      read_ck_log(file, request, to);
-      break;
-    case ImportFormat::ck_json:
-      read_ck_json(file, request, to);
-      break;
-    case ImportFormat::parquet:
-      read_ck_parquet(file, request, to);
-      break;
-    case ImportFormat::ck_profiler:
-      read_ck_profiler(file, request, to);
-      break;
-    case ImportFormat::miopen_find_db:
-      read_miopen_find_db(file, request, to);
-      break;
-  }
+  reader.read(file, request, to);
   return to.finish(file);
 }
 

@@ -4,7 +4,7 @@
 /// sums for references, cache flushes and a clock. Each backend implements it; protocols, tolerances and
 /// stopping rules exist once, above it.
 ///
-///     Instruments& tools = instruments_of(backend("cuda"));
+///     Instruments& tools = instruments_of(backend("cuda"));   // measure/measured_backend.h
 ///     GemmOperands operands(tools);
 ///     operands.make(problem, seed);
 ///     double us = tools.time_us(*launch, operands.buffers(), workspace, 1);
@@ -16,7 +16,7 @@
 #include <span>
 #include <vector>
 
-#include <kscout/backend.h>
+#include <kscout/launch.h>
 
 #include "instruments/matrix_view.h"
 
@@ -90,15 +90,6 @@ Instruments& host_instruments() noexcept;
 
 /// Packs B for a launch (Launch::pack) and waits until it is packed. Returns the microseconds.
 double pack_us(Launch& launch, Memory& memory, const void* b, void* packed, Stream stream = {});
-
-/// A backend with its own instruments, because its memory is not the CPU's.
-class MeasuredBackend : public Backend {
- public:
-  virtual Instruments& instruments() = 0;
-};
-/// The instruments of a MeasuredBackend, or the CPU's for another backend in the CPU's memory. Throws
-/// unsupported for all others.
-Instruments& instruments_of(Backend& backend);
 
 /// Bytes of one element in memory; throws unsupported for types that cannot be generated.
 std::size_t element_bytes(DType dtype);

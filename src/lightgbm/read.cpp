@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <optional>
 #include <string>
@@ -8,6 +7,7 @@
 
 #include "core/fail.h"
 #include "core/files.h"
+#include "core/numbers.h"
 #include "lightgbm/lightgbm.h"
 
 namespace kscout {
@@ -58,13 +58,9 @@ struct Block {
 
 template <class T>
 T parse_number(std::string_view key, std::string_view text, std::size_t line) {
-  T value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) {
-    fail(Errc::corrupt_data, "LightGBM model, line {}: '{}' in {} is not a number that fits", line,
-         text.substr(0, 40), key);
-  }
-  return value;
+  if (const auto value = number_in<T>(text)) return *value;
+  fail(Errc::corrupt_data, "LightGBM model, line {}: '{}' in {} is not a number that fits", line,
+       text.substr(0, 40), key);
 }
 
 template <class T>

@@ -12,7 +12,7 @@
 #include "core/fail.h"
 #include "instruments/elements.h"
 #include "instruments/freivalds.h"
-#include "instruments/instruments.h"
+#include "measure/measured_backend.h"
 #include "measure/timing.h"
 
 namespace kscout {

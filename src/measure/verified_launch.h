@@ -7,7 +7,7 @@
 ///     const double us = one.time_us(calls);
 #include <memory>
 
-#include <kscout/backend.h>
+#include <kscout/launch.h>
 
 #include "op/operands.h"
 #include "op/reference.h"

@@ -7,8 +7,7 @@
 #include <array>
 #include <cstdint>
 
-#include <kscout/backend.h>
-#include <kscout/dispatcher.h>
+#include <kscout/launch.h>
 
 #include "instruments/matrix_view.h"
 #include "op/operation.h"

@@ -14,7 +14,7 @@
 #include <string>
 
 #include <kscout/any_problem.h>
-#include <kscout/backend.h>
+#include <kscout/launch.h>
 
 #include "instruments/instruments.h"
 #include "op/operation.h"

@@ -20,8 +20,8 @@
 #include <vector>
 
 #include <kscout/any_problem.h>
-#include <kscout/backend.h>
 #include <kscout/device.h>
+#include <kscout/launch.h>
 
 namespace kscout {
 

@@ -7,65 +7,146 @@
 
 #include <kscout/conv_problem.h>
 
+#include "core/numbers.h"
+#include "core/problem_text.h"
+
 namespace kscout {
 
 namespace {
 
-std::string_view letters_of(const NamePart& part, const KernelConfig& config) {
-  const bool first = config[part.axis] != 0, second = config[part.axis + 1] != 0;
-  return part.packed.substr(first ? 0 : 1, (first ? 1 : 0) + (second ? 1 : 0));
+/// The position of the longest word that the text begins with; `whole`: and that ends where a part does.
+std::optional<std::size_t> longest_word(std::string_view text, std::span<const std::string_view> words,
+                                        bool whole) {
+  std::optional<std::size_t> best;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::size_t length = words[i].size();
+    const bool ends = !whole || text.size() == length || (text.size() > length && text[length] == '_');
+    if (text.starts_with(words[i]) && ends && (best ? length > words[*best].size() : length > 0 || whole))
+      best = i;
+  }
+  return best;
 }
 
-void read_letters(const NamePart& part, NameReader& in, KernelConfig& config) {
+}  // namespace
+
+std::int32_t NameReader::word(std::string_view what, std::span<const std::string_view> words) {
+  const auto best = longest_word(rest, words, false);
+  if (!best) {
+    const auto nearest = unknown_name_message(what, next(), words);
+    fail(Errc::invalid_argument, "'{}' is no {} kernel: {}", name, provider, nearest);
+  }
+  rest.remove_prefix(words[*best].size());
+  return static_cast<std::int32_t>(*best);
+}
+
+std::string_view NameReader::part(std::string_view what) {
+  if (!open_ || rest.empty()) fail(Errc::invalid_argument, "kernel name '{}' ends before its {}", name, what);
+  return take(next().size());
+}
+
+std::size_t NameReader::part_word(std::string_view what, std::span<const std::string_view> words) {
+  const auto best = try_word(words);
+  if (best) return *best;
+  fail(Errc::invalid_argument, "kernel name '{}': {}", name, unknown_name_message(what, part(what), words));
+}
+
+std::optional<std::size_t> NameReader::try_word(std::span<const std::string_view> words) {
+  const auto best = longest_word(rest, words, true);
+  if (best) take(words[*best].size());
+  return best;
+}
+
+std::vector<std::int32_t> NameReader::dims(std::string_view what, std::size_t many) {
+  const std::string_view text = part(what);
+  const auto parts = split(text, 'x');
+  if (parts.size() != many)
+    refuse(text, fmt::format("is not a {} of the form {}", what, many == 3 ? "MxNxK" : "HxW"));
+  std::vector<std::int32_t> numbers;
+  for (const auto one : parts) numbers.push_back(number_of(one, what, 1));
+  return numbers;
+}
+
+std::int32_t NameReader::number_after(std::string_view prefix, std::string_view what, std::int32_t least) {
+  const std::string_view text = part(what);
+  if (!text.starts_with(prefix)) refuse(text, fmt::format("is not a {} ({}N)", what, prefix));
+  return number_of(text.substr(prefix.size()), what, least);
+}
+
+std::int32_t NameReader::number_of(std::string_view text, std::string_view what, std::int32_t least) const {
+  const auto value = number_in<std::int32_t>(text);
+  const bool plain = value && text[0] != '-' && (text[0] != '0' || text.size() == 1);
+  if (!plain || *value < least)
+    refuse(text, fmt::format("is not a whole number for {} (at least {})", what, least));
+  return *value;
+}
+
+std::string_view NameReader::take(std::size_t length) {
+  const std::string_view text = rest.substr(0, length);
+  rest.remove_prefix(length);
+  open_ = !rest.empty();
+  if (open_) rest.remove_prefix(1);  // the "_"
+  return text;
+}
+
+namespace {
+
+/// "nopack", "packa", "packb" or "packab".
+std::string packed_text(const KernelConfig& config, std::size_t first, std::string_view letters) {
+  const bool packs_first = config[first] != 0, packs_second = config[first + 1] != 0;
+  if (!packs_first && !packs_second) return "nopack";
+  std::string text = "pack";
+  return text += letters.substr(packs_first ? 0 : 1, packs_first && packs_second ? 2 : 1);
+}
+
+void read_packed(NameReader& in, KernelConfig& config, std::size_t first, std::string_view letters) {
+  const std::string_view one = letters.substr(0, 1), other = letters.substr(1);
   const bool none = in.optional("nopack");
   if (!none) in.literal("pack");
-  const bool first = !none && in.optional(part.packed.substr(0, 1));
-  const bool second = !none && in.optional(part.packed.substr(1));
-  if (!none && !first && !second)
-    in.bad(fmt::format("'{}', '{}' or '{}'", part.packed.substr(0, 1), part.packed.substr(1), part.packed));
-  config[part.axis] = first;
-  config[part.axis + 1] = second;
+  config[first] = !none && in.optional(one);
+  config[first + 1] = !none && in.optional(other);
+  if (!none && config[first] == 0 && config[first + 1] == 0)
+    in.bad(fmt::format("'{}', '{}' or '{}'", one, other, letters));
+}
+
+void print_value(std::string& text, const Axis& axis, std::int32_t value) {
+  if (axis.words.empty()) {
+    fmt::format_to(std::back_inserter(text), FMT_COMPILE("{}"), value);
+  } else {
+    text += axis.words[static_cast<std::size_t>(value)];
+  }
 }
 
 }  // namespace
 
 void print_axes(std::string& text, const KernelConfig& config, std::span<const NamePart> parts) {
-  for (const NamePart& part : parts) {
-    const std::int32_t value = config[part.axis];
-    if ((part.optional || part.flag) && value == 0) continue;
-    text += part.literal;
-    if (part.flag) continue;
-    const Axis& axis = config.space->axes[part.axis];
-    if (!part.packed.empty()) {
-      const std::string_view letters = letters_of(part, config);
-      text += letters.empty() ? "nopack" : "pack";
-      text += letters;
-    } else if (!axis.words.empty()) {
-      text += axis.words[static_cast<std::size_t>(value)];
-    } else {
-      fmt::format_to(std::back_inserter(text), FMT_COMPILE("{}"), value);
+  for (const auto& [literal, at, form, letters] : parts) {
+    const std::int32_t value = config[at];
+    const bool is_left_out = (form == NameForm::optional || form == NameForm::flag) && value == 0;
+    if (is_left_out || form == NameForm::covered) continue;
+    text += literal;
+    if (form == NameForm::packed) {
+      text += packed_text(config, at, letters);
+    } else if (form != NameForm::flag) {
+      print_value(text, config.space->axes[at], value);
     }
   }
 }
 
 void read_axes(NameReader& in, KernelConfig& config, std::span<const NamePart> parts) {
-  for (const NamePart& part : parts) {
-    const Axis& axis = config.space->axes[part.axis];
-    if (part.flag) {
-      config[part.axis] = in.optional(part.literal);
+  for (const auto& [literal, at, form, letters] : parts) {
+    const Axis& axis = config.space->axes[at];
+    if (form == NameForm::covered) continue;
+    if (form == NameForm::flag || form == NameForm::optional) {
+      const bool is_there = in.optional(literal);
+      config[at] = is_there && form == NameForm::optional ? in.number(axis.name) : is_there;
+      if (is_there && config[at] == 0) in.bad(fmt::format("a {} above 0", axis.name));
       continue;
     }
-    if (part.optional) {
-      const bool is_there = in.optional(part.literal);
-      config[part.axis] = is_there ? in.number(axis.name) : 0;
-      if (is_there && config[part.axis] == 0) in.bad(fmt::format("a {} above 0", axis.name));
-      continue;
-    }
-    in.literal(part.literal);
-    if (!part.packed.empty()) {
-      read_letters(part, in, config);
+    in.literal(literal);
+    if (form == NameForm::packed) {
+      read_packed(in, config, at, letters);
     } else {
-      config[part.axis] = axis.words.empty() ? in.number(axis.name) : in.word(axis.name, axis.words);
+      config[at] = axis.words.empty() ? in.number(axis.name) : in.word(axis.name, axis.words);
     }
   }
   if (!in.rest.empty()) in.bad("the end");

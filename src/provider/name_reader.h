@@ -6,10 +6,13 @@
 ///     in.literal("native_gemm_");
 ///     auto dtype = static_cast<DType>(in.word("dtype", EnumWords<DType>::words));
 #include <algorithm>
+#include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <kscout/config.h>
 #include <kscout/problem.h>
@@ -21,7 +24,8 @@
 
 namespace kscout {
 
-struct NameReader {
+class NameReader {
+ public:
   NameReader(std::string_view provider_name, std::string_view whole_name)
       : provider(provider_name), name(whole_name), rest(whole_name) {}
 
@@ -31,8 +35,7 @@ struct NameReader {
     fail(Errc::invalid_argument, "'{}' is no {} kernel: expected {} at '{}'", name, provider, expected, rest);
   }
   void literal(std::string_view text) {
-    if (!rest.starts_with(text)) bad(fmt::format("'{}'", text));
-    rest.remove_prefix(text.size());
+    if (!optional(text)) bad(fmt::format("'{}'", text));
   }
   bool optional(std::string_view text) {
     if (!rest.starts_with(text)) return false;
@@ -47,45 +50,85 @@ struct NameReader {
     return parse_field<std::int32_t>(what, digits);
   }
   /// Reads the longest of `words` that comes next (a word may contain the separator).
-  std::int32_t word(std::string_view what, std::span<const std::string_view> words) {
-    std::int32_t best = -1;
-    std::size_t length = 0;
-    for (std::size_t i = 0; i < words.size(); ++i) {
-      if (rest.starts_with(words[i]) && words[i].size() > length) {
-        best = static_cast<std::int32_t>(i);
-        length = words[i].size();
-      }
-    }
-    if (best < 0) {
-      const auto nearest = unknown_name_message(what, rest.substr(0, rest.find('_')), words);
-      fail(Errc::invalid_argument, "'{}' is no {} kernel: {}", name, provider, nearest);
-    }
-    rest.remove_prefix(length);
-    return best;
-  }
+  std::int32_t word(std::string_view what, std::span<const std::string_view> words);
   /// Throws invalid_argument when a rule of the space's family refuses the signature: print() writes no such
   /// name.
   void check_signature(const ConfigSpace& space, const Signature& signature) const {
     if (const std::string why = signature_refusal(space, signature); !why.empty())
       fail(Errc::invalid_argument, "'{}' is no {} kernel: {}", name, provider, why);
   }
+
+  // Names of parts between "_", as CK Tile's tools write them.
+
+  [[noreturn]] void refuse(std::string_view part, std::string_view why) const {
+    fail(Errc::invalid_argument, "kernel name '{}': '{}' {}", name, part, why);
+  }
+  bool done() const { return rest.empty() && !open_; }
+  /// The text up to the next "_".
+  std::string_view part(std::string_view what);
+  /// The next part, without taking it; empty at the end.
+  std::string_view next() const { return rest.substr(0, rest.find('_')); }
+  /// Reads the longest of `words` whose end is the end of a part; returns its position.
+  std::size_t part_word(std::string_view what, std::span<const std::string_view> words);
+  /// Like part_word(), but returns nothing when none of the words comes next.
+  std::optional<std::size_t> try_word(std::span<const std::string_view> words);
+  /// Reads "AxBxC": `many` numbers of at least 1.
+  std::vector<std::int32_t> dims(std::string_view what, std::size_t many);
+  /// Reads the number after `prefix` in the next part.
+  std::int32_t number_after(std::string_view prefix, std::string_view what, std::int32_t least);
+  /// The text as a number of at least `least`.
+  std::int32_t number_of(std::string_view text, std::string_view what, std::int32_t least) const;
+
+ private:
+  std::string_view take(std::size_t length);
+
+  bool open_ = true;  ///< another part must follow: at the start, or after "_"
 };
 
-// ---- Prints and parses the axes of a config by one table.
+// ---- Describes a provider's axes once: their help, and how names state them.
 //
-//     constexpr NamePart kName[] = {{"__", axis_at(kAxes, "isa")}, {"_", axis_at(kAxes, "kind")},
-//                                   {"_", axis_at(kAxes, "mr")},   {"x", axis_at(kAxes, "nr")}};
+//     constexpr NamedAxis kTable[] = {{kNativeIsaAxis, "__"},
+//                                     {{"kind", "1", "how the kernel traverses the problem", kKindWords}, "_"},
+//                                     {{"mr", "elements", "rows of the register tile"}, "_"},
+//                                     {{"nr", "elements", "columns of the register tile"}, "x"}};
+//     constexpr auto kAxes = axes_of(kTable);
+//     constexpr auto kName = parts_of(kTable);
 //     print_axes(text, config, kName);   // "__avx2_tiled_6x16"
 //     read_axes(in, config, kName);
 
+enum class NameForm : std::uint8_t {
+  value,     ///< the literal, then the axis's word or number
+  optional,  ///< the same, left out where the value is 0
+  flag,      ///< the literal alone stands for 1, and nothing for 0
+  packed,    ///< this axis and the next are flags of two operands: "nopack", "packa", "packb" or "packab"
+  covered,   ///< stated by an earlier part, or by code
+};
 struct NamePart {
   std::string_view literal;
-  std::size_t axis;              ///< its word or number follows the literal
-  bool optional = false;         ///< left out, with its literal, where the value is 0
-  std::string_view packed = {};  ///< not empty: this axis and the next are flags of two operands with
-                                 ///< these letters: "nopack", "packa", "packb" or "packab"
-  bool flag = false;             ///< the literal alone stands for 1, and nothing for 0
+  std::size_t axis;
+  NameForm form = NameForm::value;
+  std::string_view letters = {};  ///< of the two operands, of form `packed`
 };
+struct NamedAxis {
+  Axis axis;
+  std::string_view literal = {};
+  NameForm form = NameForm::value;
+  std::string_view letters = {};
+};
+
+template <std::size_t count>
+consteval std::array<Axis, count> axes_of(const NamedAxis (&table)[count]) {
+  std::array<Axis, count> axes{};
+  for (std::size_t i = 0; i < count; ++i) axes[i] = table[i].axis;
+  return axes;
+}
+/// In the order of the axes.
+template <std::size_t count>
+consteval std::array<NamePart, count> parts_of(const NamedAxis (&table)[count]) {
+  std::array<NamePart, count> parts{};
+  for (std::size_t i = 0; i < count; ++i) parts[i] = {table[i].literal, i, table[i].form, table[i].letters};
+  return parts;
+}
 
 /// Position of the axis with this name.
 consteval std::size_t axis_at(std::span<const Axis> axes, std::string_view name) {

@@ -17,6 +17,7 @@
 #include "core/log.h"
 #include "dispatch/padding.h"
 #include "dispatch/solver.h"
+#include "measure/measured_backend.h"
 #include "measure/timing.h"
 #include "measure/verified_launch.h"
 #include "select/model.h"
@@ -119,14 +120,11 @@ void use_choice(ReadyConfig& one, const RunRequest& request, const Problem& prob
 
 /// Uses a given config.
 void use_config(ReadyConfig& one, const Problem& problem, const KernelConfig& config, Solver& solver) {
-  const Registry::Support support = solver.registry().supports(problem, config);
-  if (!support.backend) fail(Errc::unsupported, "{}: {}", print(problem), support.refusal);
-  if (const std::string why = solver.thread_refusal(*support.backend, config); !why.empty())
-    fail(Errc::unsupported, "{}: {}", print(problem), why);
-  keep_choice(problem, direct_form(problem), {.config = config}, *support.backend, *one.ran);
+  Backend& backend = solver.backend_of(problem, config);
+  keep_choice(problem, direct_form(problem), {.config = config}, backend, *one.ran);
   const Limits limits = solver.limits_with({});
-  one.launch = limits.any() ? support.backend->prepare_within(problem, config, limits)
-                            : support.backend->prepare(problem, config);
+  one.launch = limits.any() ? backend.prepare_within(problem, config, limits)
+                            : backend.prepare(problem, config);
 }
 
 void make_ready(ReadyConfig& one, const std::string& name, const RunRequest& request, const Problem& problem,

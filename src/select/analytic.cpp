@@ -1,9 +1,9 @@
 #include "select/analytic.h"
 
+#include <array>
 #include <cmath>
 #include <utility>
 
-#include "features/schema.h"
 #include "select/switches.h"
 
 namespace kscout {
@@ -45,7 +45,7 @@ const Analytic::Entry& Analytic::entry(const Signature& signature) const {
     entry->family = make_(signature);
     const Family& family = entry->family;
     entry->costs.emplace(analytic_schema(signature.op, family.provider), family.device, family.configs,
-                         family.traits);
+                         family.traits, std::array<std::uint8_t, 1>{1});
     entry->compiled.emplace(family);
     entry->allowed = allowed_configs(entry->family, disabled_, limit_);
   } catch (const Error& error) {
@@ -61,12 +61,16 @@ std::size_t Analytic::rank(const Entry& entry, ProblemRef problem, std::span<Ran
   const CompiledFamily& family = *entry.compiled;
   constexpr double kUntold = std::numeric_limits<double>::max();  // a cost above all known costs
   const auto able = family.able(problem, entry.allowed, scratch);
-  scratch.scores.resize(family.size());
-  entry.costs->evaluate(problem, scratch.scores, scratch.rows);
+  scratch.scores.resize(able.size());
+  if (!entry.costs->evaluate(problem, able, scratch.scores, scratch.forest.features)) {
+    const Schema& schema = analytic_schema(problem.op(), entry.family.provider);
+    std::vector<double> all(entry.family.configs.size());
+    schema.evaluate(problem, entry.family.device, entry.family.configs, entry.family.traits, all);  // throws
+  }
   source = ChoiceSource::fallback;
   for (std::size_t i = 0; i < able.size(); ++i) {
-    const double us = scratch.scores[able[i]];
     double& score = scratch.scores[i];
+    const double us = score;
     if (costs_ && std::isfinite(us)) {  // a device fact of 0, such as a clock of 0 MHz, gives no finite time
       source = ChoiceSource::analytic;
       score = -us;

@@ -39,7 +39,6 @@ struct Ranked {
 /// Memory of one thread for selecting in families: grows on first use, then is reused for any family.
 struct SelectScratch {
   ApplicabilityRules::Scratch rules;
-  Schema::Rows::Scratch rows;
   std::vector<std::uint8_t> applicable, kept, answers;
   ShortlistScratch shortlist;
   FamilyForest::Scratch forest;

@@ -201,12 +201,12 @@ const Family* Model::family(const Signature& signature) const noexcept {
   return found ? &found->family() : nullptr;
 }
 
-void Model::score_rows(const Schema::Rows& rows, ProblemRef problem, const TargetForest& forest,
-                       SelectScratch& scratch) {
+void Model::score_rows(const ConfigTable& configs, std::span<const Traits> traits, ProblemRef problem,
+                       const TargetForest& forest, SelectScratch& scratch) const {
   const std::size_t features = forest.forest.feature_count;
-  std::vector<double> matrix(features * rows.size());
-  scratch.scores.resize(rows.size());
-  rows.evaluate(problem, matrix, scratch.rows);
+  std::vector<double> matrix(features * configs.size());
+  scratch.scores.resize(configs.size());
+  data().schema->evaluate(problem, device(), configs, traits, matrix);
   forest.forest.predict(matrix.data(), features, 1, scratch.scores);
   if (forest.target == Target::latency) {
     for (double& score : scratch.scores) score = -score;
@@ -401,8 +401,7 @@ void Model::exact_scores(ProblemRef problem, Target target, std::span<double> sc
   const auto able = of->able(problem, {}, scratch);
   if (!score_some(*of, problem, forest_of(target), able, scratch)) {
     const Family& family = of->family();  // throws the reason
-    score_rows(Schema::Rows(*data().schema, device(), family.configs, family.traits), problem,
-               forest_of(target), scratch);
+    score_rows(family.configs, family.traits, problem, forest_of(target), scratch);
   }
   std::ranges::fill(scores, kNotApplicable);
   for (std::size_t i = 0; i < able.size(); ++i) scores[able[i]] = scratch.scores[i];
@@ -434,7 +433,7 @@ std::vector<double> Model::score_configs(ProblemRef problem, const ConfigTable& 
   for (std::size_t i = 0; i < configs.size(); ++i)
     traits.push_back(of.traits(signature, configs[i], device()));
   SelectScratch scratch;
-  score_rows(Schema::Rows(*data().schema, device(), configs, traits), problem, forest_of(target), scratch);
+  score_rows(configs, traits, problem, forest_of(target), scratch);
   return std::move(scratch.scores);
 }
 

@@ -211,9 +211,9 @@ class Model {
   const TargetForest& forest_of(Target target) const;
   /// Position in data().families of a family or of the one whose twin it is.
   std::size_t trained(const Family& family) const noexcept;
-  /// Scores rows; the schema must be able to describe the problem.
-  static void score_rows(const Schema::Rows& rows, ProblemRef problem, const TargetForest& forest,
-                         SelectScratch& scratch);
+  /// Scores configs one after the other. Throws the errors of Schema::evaluate.
+  void score_rows(const ConfigTable& configs, std::span<const Traits> traits, ProblemRef problem,
+                  const TargetForest& forest, SelectScratch& scratch) const;
   /// Marks in scratch.kept the configs to score exactly, among the applicable configs that `allowed` (empty:
   /// all) does not exclude; returns their number. Leaves scratch.applicable incomplete.
   std::size_t shortlist_family(const CompiledFamily& family, ProblemRef problem, const TargetForest& forest,

@@ -10,7 +10,7 @@
 #include "core/names.h"
 #include "features/schema.h"
 #include "lightgbm/lightgbm.h"
-#include "select/ck_folder.h"
+#include "provider/ck_tile/select/ck_folder.h"
 #include "select/model.h"
 
 namespace kscout {

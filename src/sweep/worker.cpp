@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -15,7 +14,8 @@
 
 #include "core/fail.h"
 #include "core/names.h"
-#include "instruments/instruments.h"
+#include "core/numbers.h"
+#include "measure/measured_backend.h"
 #include "measure/timing.h"
 #include "sweep/messages.h"
 
@@ -36,11 +36,9 @@ struct Arguments {
 constexpr std::string_view kFlags[] = {"--sweep", "--cpus", "--device", "--parent", "--compile-budget"};
 
 int parse_count(std::string_view flag, std::string_view text) {
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < 0)
-    fail(Errc::invalid_argument, "{} {}: must be a whole number from 0", flag, text);
-  return value;
+  const auto value = number_in<int>(text);
+  if (!value || *value < 0) fail(Errc::invalid_argument, "{} {}: must be a whole number from 0", flag, text);
+  return *value;
 }
 
 Arguments parse_arguments(int argc, char** argv) {

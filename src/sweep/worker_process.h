@@ -28,7 +28,6 @@ class WorkerProcess {
   WorkerProcess& operator=(const WorkerProcess&) = delete;
 
   int fd() const noexcept { return fd_; }
-  pid_t pid() const noexcept { return pid_; }
   /// Does nothing when the worker has ended: receive() reports that.
   void send(const std::string& line);
   /// Appends the complete lines that have arrived, without waiting; false when the worker closed its end.

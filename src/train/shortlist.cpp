@@ -160,6 +160,17 @@ class Trainer {
     }
   }
 
+  /// Computes the values of each layer for one problem.
+  void forward(std::size_t problem, std::vector<float>& inputs, std::vector<float>& hidden_1,
+               std::vector<float>& hidden_2, std::vector<float>& outputs) const {
+    inputs_of(problem, inputs.data());
+    layers_[0].apply(inputs.data(), hidden_1.data());
+    rectify(hidden_1.data(), kHidden);
+    layers_[1].apply(hidden_1.data(), hidden_2.data());
+    rectify(hidden_2.data(), kHidden);
+    layers_[2].apply(hidden_2.data(), outputs.data());
+  }
+
   /// Adds the gradients of one batch.
   void learn(std::span<const std::size_t> problems) {
     const std::size_t configs = configs_.size();
@@ -168,12 +179,7 @@ class Trainer {
     std::vector<float> slope_1(kHidden), slope_2(kHidden);
     const float share = 1 / static_cast<float>(problems.size());
     for (const std::size_t problem : problems) {
-      inputs_of(problem, inputs.data());
-      layers_[0].apply(inputs.data(), hidden_1.data());
-      rectify(hidden_1.data(), kHidden);
-      layers_[1].apply(hidden_1.data(), hidden_2.data());
-      rectify(hidden_2.data(), kHidden);
-      layers_[2].apply(hidden_2.data(), slope.data());
+      forward(problem, inputs, hidden_1, hidden_2, slope);
       const float most = *std::ranges::max_element(slope);
       float sum = 0;
       for (float& value : slope) sum += value = std::exp(value - most);
@@ -214,12 +220,7 @@ class Trainer {
     std::vector<float> inputs(kShortlistFeatures), hidden_1(kHidden), hidden_2(kHidden),
         outputs(configs_.size());
     for (std::size_t problem = 0; problem < features_.size(); ++problem) {
-      inputs_of(problem, inputs.data());
-      layers_[0].apply(inputs.data(), hidden_1.data());
-      rectify(hidden_1.data(), kHidden);
-      layers_[1].apply(hidden_1.data(), hidden_2.data());
-      rectify(hidden_2.data(), kHidden);
-      layers_[2].apply(hidden_2.data(), outputs.data());
+      forward(problem, inputs, hidden_1, hidden_2, outputs);
       for (const auto& [at, values] :
            {std::pair(0, &hidden_1), std::pair(1, &hidden_2), std::pair(2, &outputs)}) {
         for (const float value : *values) largest[at] = std::max(largest[at], std::fabs(value));

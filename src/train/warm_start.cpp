@@ -7,7 +7,7 @@
 #include "core/files.h"
 #include "export/header.h"
 #include "provider/ck_tile/ck_tile.h"
-#include "select/ck_folder.h"
+#include "provider/ck_tile/select/ck_folder.h"
 
 namespace kscout {
 namespace {

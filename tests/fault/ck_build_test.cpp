@@ -1,7 +1,7 @@
 /// \file
 /// Runs CK Tile's benchmark executables end to end, replaced by programs that compute on the CPU and
 /// misbehave on request.
-#include "sweep/ck_build.h"
+#include "provider/ck_tile/sweep/ck_build.h"
 
 #include <algorithm>
 #include <filesystem>

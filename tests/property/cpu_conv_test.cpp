@@ -11,7 +11,7 @@
 #include <kscout/family.h>
 #include <kscout/selector.h>
 
-#include "backend/cpu/conv_plan.h"
+#include "backend/cpu/conv/conv_plan.h"
 #include "backend/cpu/cpu_backend.h"
 #include "family/legality.h"
 #include "guarded.h"
@@ -250,8 +250,8 @@ TEST(CpuConv, PlansUseTheShorterWay) {
   const char* const data = "native_conv_bwd_data_fp32_nhwgc__avx2_rows_12x8_packw_b192x0x0_t1x1";
   const auto merged = plan_of("conv_bwd_data:1x3x8x224:64x7x7:stride=2:pad=3", data);
   EXPECT_EQ(merged.merged, 2);
-  EXPECT_EQ(merged.walks.size(), 2u);  // one per position along h modulo the stride
-  EXPECT_EQ(merged.walks.front().w.taps, 4);
+  EXPECT_EQ(merged.phases.size(), 2u);  // one per position along h modulo the stride
+  EXPECT_EQ(merged.phases.front().w.taps, 4);
   EXPECT_EQ(merged.result.channels, 6);
   EXPECT_EQ(plan_of("conv_bwd_data:1x3x8x224:64x7x7:stride=4:pad=3", data).merged, 1)
       << "four pixels of three channels exceed a vector";
@@ -259,8 +259,8 @@ TEST(CpuConv, PlansUseTheShorterWay) {
   EXPECT_EQ(plan_of("conv_bwd_data:1x3x8x224:64x1x1", data).merged, 1) << "nothing is shared";
 
   const char* const rows = "native_conv_fwd_fp32_nhwgc__avx2_rows_6x16_packw_b192x0x0_t1x1";
-  EXPECT_TRUE(plan_of("conv_fwd:1x256x33x33:64x3x3:pad=12:dilation=12", rows).walks.front().by_runs);
-  EXPECT_FALSE(plan_of("conv_fwd:1x256x33x33:64x3x3:pad=1", rows).walks.front().by_runs);
+  EXPECT_TRUE(plan_of("conv_fwd:1x256x33x33:64x3x3:pad=12:dilation=12", rows).phases.front().by_runs);
+  EXPECT_FALSE(plan_of("conv_fwd:1x256x33x33:64x3x3:pad=1", rows).phases.front().by_runs);
 
   const char* const weight = "native_conv_bwd_weight_fp32_nhwgc__avx2_rows_6x16_nopack_b192x0x0_t1x1";
   EXPECT_TRUE(cpu::sums_by_columns(plan_of("conv_bwd_weight:1x3x224x224:64x7x7:stride=2:pad=3", weight)));

@@ -8,8 +8,8 @@
 #include <kscout/family.h>
 #include <kscout/provider.h>
 
+#include "backend/cpu/conv/conv_kernels.h"
 #include "backend/cpu/cpu_backend.h"
-#include "backend/cpu/kernels/conv_kernels.h"
 #include "family/legality.h"
 #include "provider/native/native_conv.h"
 
@@ -106,7 +106,7 @@ std::vector<NativeIsa> sets_here() {
 }
 
 bool is_compiled(const NativeConfig& c, Layout layout) {
-  const cpu::KernelSet& set = *cpu::kernel_set(c.isa);
+  const cpu::GemmKernels& set = *cpu::kernels_of<cpu::GemmKernels>(c.isa);
   const auto in = [&](const auto& tiles, std::int32_t rows, std::int32_t columns) {
     return static_cast<std::size_t>(rows) < std::size(tiles) &&
            static_cast<std::size_t>(columns) < std::size(tiles[0]) && tiles[rows][columns] != nullptr;
@@ -155,7 +155,7 @@ TEST(NativeFamily, RulesAdmitTheCompiledTilesOnly) {
 TEST(NativeFamily, RulesAdmitTheCompiledTilesOfConvolutionsOnly) {
   for (const NativeIsa isa : sets_here()) {
     const Device device = machine(std::string(axis_value_text(native_gemm_space.axes[0], int(isa))), 1);
-    const cpu::ConvKernelSet& set = *cpu::conv_kernel_set(isa);
+    const cpu::ConvKernels& set = *cpu::kernels_of<cpu::ConvKernels>(isa);
     for (const Op op : kDirections) {
       const Signature signature = signature_of(make_conv(op, DType::fp32, Layout::nhwgc));
       for (const NativeConvKind kind : {NativeConvKind::rows, NativeConvKind::lanes}) {

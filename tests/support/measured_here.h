@@ -8,6 +8,7 @@
 
 #include <kscout/backend.h>
 
+#include "measure/measured_backend.h"
 #include "measure/problem_bench.h"
 #include "sweep/journal.h"
 

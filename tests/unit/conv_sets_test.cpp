@@ -31,7 +31,7 @@ TEST(ConvSets, HaveTheCountsOfTheirDefinitions) {
         Counts{"ck_conv_validation_bwd_data", 10, 10}, Counts{"ck_conv_validation_bwd_weight", 10, 10},
         Counts{"ck_conv_holdout_fwd", 300, 298}, Counts{"ck_conv_wide", 1698, 1631},
         Counts{"ck_conv_edge", 1810, 1514}, Counts{"conv", 206, 206}}) {
-    EXPECT_EQ(repeated_conv_set(want.name, DType::bf16).size(), want.total) << want.name;
+    EXPECT_EQ(repeated_conv_set({.name = want.name, .dtype = DType::bf16}).size(), want.total) << want.name;
     const auto distinct = make_conv_set(want.name, DType::bf16);
     EXPECT_EQ(distinct.size(), want.distinct) << want.name;
     for (const ConvProblem& problem : distinct) {

@@ -10,6 +10,7 @@
 #include <kscout/error.h>
 #include <kscout/family.h>
 
+#include "measure/measured_backend.h"
 #include "measure/timing.h"
 #include "provider/native/native.h"
 #include "support/stand_in_instruments.h"

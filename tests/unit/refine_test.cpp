@@ -7,6 +7,7 @@
 #include <kscout/registry.h>
 
 #include "dispatch/timed_choice.h"
+#include "measure/measured_backend.h"
 #include "op/gemm/gemm_reference.h"
 #include "op/operands.h"
 #include "support/models_folder.h"

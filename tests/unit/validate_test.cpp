@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "evaluate/ck_report.h"
 #include "evaluate/compare_picks.h"
+#include "provider/ck_tile/evaluate/ck_report.h"
 #include "support/expect_error.h"
 #include "support/random_forest.h"
 #include "support/temporary_folder.h"

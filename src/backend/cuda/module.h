@@ -13,7 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include <kscout/backend.h>
+#include <kscout/launch.h>
 #include <kscout/types.h>
 
 #include "instruments/instruments.h"

@@ -13,7 +13,7 @@
 #include "core/device_facts.h"
 #include "core/fail.h"
 #include "core/loader_name.h"
-#include "instruments/instruments.h"
+#include "measure/measured_backend.h"
 
 namespace kscout::hip {
 

@@ -16,7 +16,7 @@
 
 #include "backend/library/library_index.h"
 #include "core/fork_mutex.h"
-#include "instruments/instruments.h"
+#include "measure/measured_backend.h"
 
 namespace kscout {
 

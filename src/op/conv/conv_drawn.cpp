@@ -126,11 +126,7 @@ class EdgeCases {
  public:
   explicit EdgeCases(DType dtype) : dtype_(dtype) {}
 
-  void add(const EdgeCase& one) {
-    ConvSet set(Op::conv_fwd, dtype_);
-    set.add(1, one.c, one.k, one.edge, {one.filter, one.pad, one.stride, one.dilation}, one.g);
-    add(set.take().front());
-  }
+  void add(const EdgeCase& one) { add(problem_of(one)); }
   void add(ConvProblem problem) {
     for (const std::int64_t images : {1, 3}) {
       problem.n = images;
@@ -155,16 +151,29 @@ class EdgeCases {
   }
   /// The same geometry along a third axis of 5.
   void add_3d(const EdgeCase& one) {
-    ConvSet set(Op::conv_fwd, dtype_);
-    set.add_3d(1, one.c, one.k, 5, one.edge, {one.filter, one.pad, one.stride, one.dilation}, one.stride);
-    ConvProblem p = set.take().front();
-    p.g = one.g;
+    ConvProblem p = problem_of(one);
+    p.layout = Layout::ndhwgc;
+    p.d = 5;
+    p.z = one.filter;
+    p.stride_d = one.stride;
     p.dilation_d = one.dilation;
+    p.left_pad_d = p.right_pad_d = one.pad;
     add(p);
   }
   std::vector<ConvProblem> take() { return std::move(problems_); }
 
  private:
+  ConvProblem problem_of(const EdgeCase& one) const {
+    ConvProblem p = make_conv(Op::conv_fwd, dtype_);
+    p.c = one.c, p.k = one.k, p.g = one.g;
+    p.h = p.w = one.edge;
+    p.y = p.x = one.filter;
+    p.stride_h = p.stride_w = one.stride;
+    p.dilation_h = p.dilation_w = one.dilation;
+    p.left_pad_h = p.left_pad_w = p.right_pad_h = p.right_pad_w = one.pad;
+    return p;
+  }
+
   DType dtype_;
   std::vector<ConvProblem> problems_;
 };

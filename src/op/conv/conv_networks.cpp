@@ -1,7 +1,6 @@
 // Expands the networks of families/conv_networks.toml, whose header defines the layers, into convolutions.
 
 #include <array>
-#include <charconv>
 #include <optional>
 #include <tuple>
 
@@ -10,6 +9,7 @@
 #include "core/fail.h"
 #include "core/files.h"
 #include "core/names.h"
+#include "core/numbers.h"
 #include "op/conv/conv_sets.h"
 
 namespace kscout {
@@ -106,10 +106,9 @@ class Network {
   std::vector<std::int64_t> numbers(std::string_view text) const {
     std::vector<std::int64_t> values;
     for (const std::string_view part : split_at(text, "x")) {
-      std::int64_t value = 0;
-      const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), value);
-      if (error != std::errc() || end != part.data() + part.size() || value < 0) refuse(text);
-      values.push_back(value);
+      const auto value = number_in<std::int64_t>(part);
+      if (!value || *value < 0) refuse(text);
+      values.push_back(*value);
     }
     if (values.empty()) refuse(text);
     return values;

@@ -1,12 +1,12 @@
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <map>
 #include <optional>
 #include <unordered_set>
 
 #include "core/fail.h"
+#include "core/numbers.h"
 #include "op/conv/conv_sets.h"
 #include "op/generator.h"
 #include "op/problem_sets.h"
@@ -50,12 +50,9 @@ class NamedKind {
       const std::string_view part = text.substr(begin, end - begin);
       begin = end + 1;
       if (part.starts_with("n=") || part.starts_with("N=")) {
-        std::int64_t value = 0;
-        const auto digits = part.substr(2);
-        const auto [last, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-        if (error != std::errc() || last != digits.data() + digits.size())
-          fail(Errc::invalid_argument, "'{}': write n=NUMBER", part);
-        images_ = value;
+        const auto value = number_in<std::int64_t>(part.substr(2));
+        if (!value) fail(Errc::invalid_argument, "'{}': write n=NUMBER", part);
+        images_ = *value;
       } else {
         const auto word = std::ranges::find(kGroupWords, part);
         if (word == kGroupWords.end())

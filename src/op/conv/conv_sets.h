@@ -10,7 +10,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include <kscout/conv_problem.h>
@@ -64,147 +63,12 @@ std::vector<ConvProblem> with_packing(std::span<const ConvProblem> problems, Pac
 std::vector<ConvProblem> in_layouts(std::vector<ConvProblem> problems, std::span<const Layout> layouts);
 
 /// The same problems with the repetitions of the definition, which upstream's totals include.
-std::vector<ConvProblem> repeated_conv_set(std::string_view name, DType dtype);
-
-// ---- Builds grids of convolutions for the sets.
-//
-//     ConvSet set(Op::conv_fwd, DType::bf16);
-//     set.grid({28, 56}, {64, 128}, {64, 128}, {1, 8}, {k1x1, k3x3});
-//     const std::vector<ConvProblem> problems = set.take();
-
-using Values = std::vector<std::int64_t>;
-using Pairs = std::vector<std::pair<std::int64_t, std::int64_t>>;
-
-/// A filter with equal stride and padding along both axes.
-struct Filter {
-  std::int64_t edge = 1, pad = 0, stride = 1, dilation = 1;
-};
-inline constexpr Filter k1x1{}, k3x3{3, 1};
-
-inline const Values kGroups = {2, 4, 8};
-inline const Pairs kAsymmetric = {{64, 256}, {128, 512}, {256, 64}, {256, 128}, {512, 256}};
-inline const Pairs kTinyBatch = {{64, 128}, {128, 256}, {256, 512}, {512, 1024}};
-
-class ConvSet {
- public:
-  ConvSet(Op op, DType dtype) : op_(op), dtype_(dtype) {}
-
-  void add(std::int64_t n, std::int64_t c, std::int64_t k, std::int64_t edge, Filter filter,
-           std::int64_t groups = 1) {
-    ConvProblem p = make_conv(op_, dtype_);
-    p.n = n;
-    p.c = c;
-    p.k = k;
-    p.g = groups;
-    p.h = p.w = edge;
-    p.y = p.x = filter.edge;
-    p.stride_h = p.stride_w = filter.stride;
-    p.dilation_h = p.dilation_w = filter.dilation;
-    p.left_pad_h = p.left_pad_w = p.right_pad_h = p.right_pad_w = filter.pad;
-    problems_.push_back(p);
-  }
-  /// Adds images that are not square.
-  void oblong(std::int64_t h, std::int64_t w, const Pairs& channels, const Values& ns,
-              const std::vector<Filter>& filters) {
-    for (const auto& [c, k] : channels) {
-      for (const auto n : ns) {
-        for (const Filter& filter : filters) {
-          add(n, c, k, h, filter);
-          problems_.back().w = w;
-        }
-      }
-    }
-  }
-  void add_3d(std::int64_t n, std::int64_t c, std::int64_t k, std::int64_t depth, std::int64_t edge,
-              Filter filter, std::int64_t stride_d = 1) {
-    add(n, c, k, edge, filter);
-    ConvProblem& p = problems_.back();
-    p.layout = Layout::ndhwgc;
-    p.d = depth;
-    p.z = filter.edge;
-    p.left_pad_d = p.right_pad_d = filter.pad;
-    p.stride_d = stride_d;
-  }
-
-  /// Adds every combination except those with both C and K at least 1024.
-  void grid(const Values& edges, const Values& cs, const Values& ks, const Values& ns,
-            const std::vector<Filter>& filters) {
-    for (const auto edge : edges) {
-      for (const auto c : cs) {
-        for (const auto k : ks) {
-          if (c >= 1024 && k >= 1024) continue;
-          for (const auto n : ns) {
-            for (const Filter& filter : filters) add(n, c, k, edge, filter);
-          }
-        }
-      }
-    }
-  }
-  void pairs(const Values& edges, const Pairs& channels, const Values& ns,
-             const std::vector<Filter>& filters) {
-    for (const auto edge : edges) {
-      for (const auto& [c, k] : channels) {
-        for (const auto n : ns) {
-          for (const Filter& filter : filters) add(n, c, k, edge, filter);
-        }
-      }
-    }
-  }
-  /// `bases`: channels per group.
-  void grouped(const Values& edges, const Values& bases, const Values& ns) {
-    for (const auto groups : kGroups) {
-      for (const auto edge : edges) {
-        for (const auto base : bases) {
-          for (const auto n : ns) {
-            for (const Filter& filter : {k1x1, k3x3})
-              add(n, groups * base, groups * base, edge, filter, groups);
-          }
-        }
-      }
-    }
-  }
-  void depthwise(const Values& edges) {
-    for (const auto edge : edges) {
-      for (const std::int64_t c : {64, 128, 256, 512}) {
-        for (const std::int64_t n : {1, 4, 8}) add(n, c, c, edge, k3x3, c);
-      }
-    }
-  }
-  /// Adds 112 x 112 images: 3x3, and 7x7 with stride 2 for few channels.
-  void large(const Values& cs, const Values& ks) {
-    for (const auto c : cs) {
-      for (const auto k : ks) {
-        for (const std::int64_t n : {1, 2, 4, 8}) {
-          add(n, c, k, 112, k3x3);
-          if (c <= 128) add(n, c, k, 112, {7, 3, 2});
-        }
-      }
-    }
-  }
-
-  std::vector<ConvProblem> take() { return std::move(problems_); }
-
- private:
-  Op op_;
-  DType dtype_;
-  std::vector<ConvProblem> problems_;
-};
+std::vector<ConvProblem> repeated_conv_set(const ConvSetRequest& request);
 
 /// Defined in conv_networks.cpp and conv_drawn.cpp.
 std::vector<ConvProblem> convs_of_networks(DType dtype, const std::vector<std::string>& asked);
 std::vector<ConvProblem> random_convs(const ConvSetRequest& request);
 std::vector<ConvProblem> edge_convs(DType dtype);
-
-/// Defined in conv_sets.cpp.
-std::vector<ConvProblem> conv_wide(DType dtype);
-std::vector<ConvProblem> conv_edge(DType dtype);
-std::vector<ConvProblem> conv_of_networks(DType dtype);
-
-/// Defined in conv_holdout.cpp.
-std::vector<ConvProblem> conv_holdout(DType dtype);
-
-/// Defined in conv_log_set.cpp.
-std::vector<ConvProblem> convs_of_log(DType dtype);
 
 // ---- Samples representative convolutions, and adds convolutions of the kinds that a model predicts badly.
 //

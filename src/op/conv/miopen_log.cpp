@@ -1,10 +1,10 @@
 // Reads convolutions from the command lines of MIOpen's driver.
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <variant>
 
 #include "core/fail.h"
+#include "core/numbers.h"
 #include "core/problem_text.h"
 #include "op/conv/conv_sets.h"
 
@@ -122,11 +122,9 @@ std::variant<ConvProblem, LineFault> convolution_of(const DriverCommand& command
     const auto value = value_of(command, flag.name, flag.letter);
     if (!value && flag.needed) return LineFault{"without " + flag.text()};
     if (!value) continue;
-    std::int64_t number = 0;
-    const char* const last = value->data() + value->size();
-    const auto [end, error] = std::from_chars(value->data(), last, number);
-    if (error != std::errc() || end != last) return LineFault{"without a whole number after " + flag.text()};
-    for (const auto field : flag.fields) problem.*field = number;
+    const auto number = number_in<std::int64_t>(*value);
+    if (!number) return LineFault{"without a whole number after " + flag.text()};
+    for (const auto field : flag.fields) problem.*field = *number;
   }
   try {
     check(problem);

@@ -273,120 +273,28 @@ std::vector<Sizes> odd_sizes() {
   return passes.take();
 }
 
-// ---- The GEMM sets of the public CK Tile heuristics: benchmark (25 sizes), wide coverage (706), edge cases
-// (546).
+// ---- Sets of families/gemm_sets.toml.
 
-namespace {
-
-using Values = std::vector<std::int64_t>;
-
-/// Distinct sizes, sorted by m, n, k.
-class SizeSet {
- public:
-  void add(std::int64_t m, std::int64_t n, std::int64_t k) { sizes_.insert({m, n, k}); }
-  void product(const Values& ms, const Values& ns, const Values& ks) {
-    for (const auto m : ms) {
-      for (const auto n : ns) {
-        for (const auto k : ks) add(m, n, k);
-      }
-    }
-  }
-  void cubes(const Values& sides) {
-    for (const auto side : sides) add(side, side, side);
-  }
-  std::vector<Sizes> list() const {
-    std::vector<Sizes> sizes;
-    for (const auto& [m, n, k] : sizes_) sizes.push_back({m, n, k});
-    return sizes;
-  }
-
- private:
-  std::set<std::tuple<std::int64_t, std::int64_t, std::int64_t>> sizes_;
-};
-
-Values powers_of_two(int first, int last) {
-  Values values;
-  for (int e = first; e <= last; ++e) values.push_back(std::int64_t{1} << e);
-  return values;
+const GridSets& gemm_grid_sets() {
+  static const GridSets sets("families/gemm_sets.toml");
+  return sets;
 }
 
-/// Products of language models that the wide set adds to its grids.
-void add_llm(SizeSet& set) {
-  constexpr std::int64_t kSizes[][3] = {{1, 1536, 7168},  {1, 4608, 7168},  {1, 7168, 2048}, {1, 7168, 2304},
-                                        {1, 7168, 256},   {1, 576, 7168},   {1, 512, 7168},  {1, 3072, 1536},
-                                        {1, 28672, 8192}, {128, 128, 64},   {128, 128, 128}, {256, 256, 64},
-                                        {512, 512, 64},   {1024, 1024, 64}, {2048, 2048, 64}};
-  for (const auto& [m, n, k] : kSizes) set.add(m, n, k);
-  set.product({1, 32, 128}, {4096}, {4096});
-  set.product({1, 32, 128}, {8192}, {8192});
-  set.product({1, 32}, {4096}, {11008});
-  set.product({1, 32}, {11008}, {4096});
-  set.product({1, 32}, {8192}, {28672});
-}
-
-}  // namespace
-
-std::vector<Sizes> ck_benchmark_sizes() {
+std::vector<Sizes> sizes_of_grids(std::string_view name) {
   std::vector<Sizes> sizes;
-  for (const auto side : powers_of_two(6, 13)) sizes.push_back({side, side, side});
-  for (const std::int64_t m : {1, 8, 32, 128}) sizes.push_back({m, 4096, 4096});
-  constexpr Sizes kRest[] = {{1, 4096, 11008},   {1, 11008, 4096},   {32, 4096, 11008},  {32, 11008, 4096},
-                             {1, 8192, 8192},    {32, 8192, 8192},   {1, 8192, 28672},   {32, 8192, 28672},
-                             {1024, 4096, 1024}, {4096, 1024, 4096}, {2048, 8192, 2048}, {256, 256, 8192},
-                             {8192, 8192, 256}};
-  sizes.insert(sizes.end(), std::begin(kRest), std::end(kRest));
-  return sizes;
-}
-
-std::vector<Sizes> ck_wide_sizes() {
-  SizeSet set;
-  // Decoding of one token, then of a few.
-  set.product({1}, {512, 1024, 1536, 2048, 3072, 4096, 4608, 7168, 8192, 11008, 14336, 28672},
-              {256, 512, 1024, 1536, 2048, 2304, 4096, 7168, 8192});
-  set.product({2, 4, 8, 16}, {512, 1536, 4096, 7168}, {256, 1024, 4096, 7168});
-  set.product({32, 48, 64, 96, 128}, {512, 1536, 4096, 7168, 8192}, {256, 512, 2048, 4096, 7168});
-  // Prefill.
-  set.product({256, 384, 512, 768, 1024, 1536, 2048}, {512, 1536, 4096, 7168}, {256, 1024, 2048, 4096, 7168});
-  set.product({4096, 8192, 12288, 16384, 20480}, {512, 1536, 4096, 7168}, {256, 1024, 2048, 7168});
-  set.cubes(powers_of_two(5, 13));
-  // Wide, tall, deep and shallow outlines.
-  set.product({1, 4, 16, 64}, {8192, 16384, 28672}, {1024, 4096, 8192});
-  set.product({4096, 8192, 16384}, {32, 64, 128, 256}, {1024, 4096});
-  set.product({16, 64, 256}, {16, 64, 256}, {4096, 8192, 16384, 32768});
-  set.product({1024, 4096, 8192}, {1024, 4096, 8192}, {16, 32, 64, 128});
-  // Sizes that are no multiple of any tile.
-  set.cubes({17, 31, 37, 127, 251, 509, 1021, 2039, 4093});
-  for (const std::int64_t prime : {17, 31, 37, 127, 251}) {
-    set.add(prime, 4096, 4096);
-    set.add(4096, prime, 4096);
-    set.add(4096, 4096, prime);
+  gemm_grid_sets().each(
+      name, Sizes{},
+      [](Sizes& one, std::string_view names, std::int64_t value) {
+        for (const char letter : names) (letter == 'm' ? one.m : letter == 'n' ? one.n : one.k) = value;
+      },
+      [&](const Sizes& one, std::string_view) { sizes.push_back(one); });
+  if (gemm_grid_sets().named(name).sorted) {
+    const auto order = [](const Sizes& one) { return std::tuple(one.m, one.n, one.k); };
+    std::ranges::sort(sizes, {}, order);
+    const auto same = [&](const Sizes& one, const Sizes& other) { return order(one) == order(other); };
+    sizes.erase(std::unique(sizes.begin(), sizes.end(), same), sizes.end());
   }
-  add_llm(set);
-  const Values multiples = {48, 96, 192, 384, 576, 768, 1152, 1536, 2304, 3072, 4608, 6144};
-  set.cubes(multiples);
-  set.product(multiples, {4096}, {4096});
-  return set.list();
-}
-
-std::vector<Sizes> ck_edge_sizes() {
-  SizeSet set;
-  const Values doubling = powers_of_two(0, 13);
-  const Values extents = {1, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 7168, 8192};
-  set.product(doubling, {1}, extents);
-  set.product(doubling, extents, {1});
-  const Values line = {1, 16, 64, 256, 1024, 4096, 8192};
-  set.product(line, {1}, {1});
-  set.product({1}, line, {1});
-  set.product({1}, {1}, line);
-  const Values ordinary = {64, 256, 1024, 4096}, tiny = {2, 3, 4, 7, 8, 15, 16};
-  set.product(ordinary, tiny, ordinary);
-  set.product(ordinary, ordinary, tiny);
-  return set.list();
-}
-
-std::vector<Sizes> smoke_sizes() {
-  return {{1, 256, 256}, {4, 512, 128},   {16, 256, 512}, {37, 41, 43},    {64, 64, 64},
-          {96, 192, 48}, {128, 128, 128}, {256, 8, 256},  {200, 300, 100}, {256, 256, 256}};
+  return sizes;
 }
 
 }  // namespace kscout

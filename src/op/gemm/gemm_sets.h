@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "op/grid_sets.h"
 #include "op/operation.h"
 
 namespace kscout {
@@ -54,15 +55,14 @@ void sample_sizes(std::vector<GemmProblem>& problems, std::size_t count, std::ui
 // ---- Makes the sizes of problem sets, before element types and layouts are applied.
 
 struct Sizes {
-  std::int64_t m, n, k;
+  std::int64_t m = 1, n = 1, k = 1;
   double weight = 1;
   Layout layout = Layout::rcr;  ///< used when the request names no layouts
 };
 
-std::vector<Sizes> ck_benchmark_sizes();
-std::vector<Sizes> ck_wide_sizes();
-std::vector<Sizes> ck_edge_sizes();
-std::vector<Sizes> smoke_sizes();
+const GridSets& gemm_grid_sets();
+/// In the order of the file, where a size may occur twice; sorted sets have each size once.
+std::vector<Sizes> sizes_of_grids(std::string_view name);
 
 /// Throws invalid_argument naming the nearest model.
 std::vector<Sizes> llm_sizes(const std::vector<std::string>& models);

@@ -12,11 +12,7 @@ namespace kscout {
 
 namespace {
 
-constexpr ProblemSetInfo kGemmSets[] = {
-    {"smoke", "10 small problems of different shapes, to try every stage quickly"},
-    {"ck_benchmark", "25 sizes of the public CK Tile benchmark: squares and language models"},
-    {"ck_wide", "706 sizes of the public CK Tile wide coverage set"},
-    {"ck_edge", "546 sizes of the public CK Tile edge set: N = 1, K = 1, single lines, tiny extents"},
+constexpr ProblemSetInfo kSetsOfCode[] = {
     {"llm",
      "products of public language models, 1 to 4096 tokens, weighted by calls (families/llm_models.toml)"},
     {"training",
@@ -38,10 +34,7 @@ GemmProblem with_sizes(const Sizes& sizes, DType dtype, Layout layout) {
 
 std::vector<Sizes> sizes_of(const ProblemSetRequest& request,
                             const std::function<bool(const Sizes&)>& admits) {
-  if (request.set == "smoke") return smoke_sizes();
-  if (request.set == "ck_benchmark") return ck_benchmark_sizes();
-  if (request.set == "ck_wide") return ck_wide_sizes();
-  if (request.set == "ck_edge") return ck_edge_sizes();
+  if (gemm_grid_sets().has(request.set)) return sizes_of_grids(request.set);
   if (request.set == "llm") return llm_sizes(request.models);
   if (request.set == "training") return training_sizes();
   if (request.set == "odd_sizes") return odd_sizes();
@@ -81,7 +74,7 @@ std::vector<GemmProblem> file_problems(const ProblemSetRequest& request) {
 
 std::vector<GemmProblem> named_problems(const ProblemSetRequest& request) {
   std::vector<std::string_view> names;
-  for (const auto& set : kGemmSets) names.push_back(set.name);
+  for (const auto& set : problem_sets()) names.push_back(set.name);
   names.push_back("file");
   index_of_word("problem set", request.set, names);
   if (request.set != "llm" && !request.models.empty()) {
@@ -100,7 +93,15 @@ std::vector<GemmProblem> named_problems(const ProblemSetRequest& request) {
 
 }  // namespace
 
-std::span<const ProblemSetInfo> problem_sets() noexcept { return kGemmSets; }
+std::span<const ProblemSetInfo> problem_sets() noexcept {
+  static const auto infos = [] {
+    const auto grids = gemm_grid_sets().infos();
+    std::vector<ProblemSetInfo> all(grids.begin(), grids.end());
+    all.insert(all.end(), std::begin(kSetsOfCode), std::end(kSetsOfCode));
+    return all;
+  }();
+  return infos;
+}
 
 void sample_sizes(std::vector<GemmProblem>& problems, std::size_t count, std::uint64_t seed) {
   // A split by the same seed would hold out exactly the smallest fractions.

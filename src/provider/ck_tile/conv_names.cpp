@@ -6,7 +6,7 @@
 #include <kscout/conv_problem.h>
 
 #include "provider/ck_tile/ck_tile.h"
-#include "provider/ck_tile/name_reader.h"
+#include "provider/name_reader.h"
 
 namespace kscout {
 namespace {
@@ -243,9 +243,9 @@ struct Head {
 };
 
 /// `[layout "_"] rank "d"`: the layout must have that many axes.
-Layout read_layout(CkNameReader& reader) {
+Layout read_layout(NameReader& reader) {
   const auto layout = reader.try_word(conv_layouts());
-  const int rank = static_cast<int>(reader.word("number of spatial axes", kRanks)) + 2;
+  const int rank = static_cast<int>(reader.part_word("number of spatial axes", kRanks)) + 2;
   if (!layout) return usual_layout(rank);
   const auto chosen = static_cast<Layout>(*layout + kGemmLayouts);
   if (spatial_rank(chosen) != rank) {
@@ -254,24 +254,24 @@ Layout read_layout(CkNameReader& reader) {
   return chosen;
 }
 
-void read_dims(CkNameReader& reader, KernelConfig& config, std::size_t group) {
+void read_dims(NameReader& reader, KernelConfig& config, std::size_t group) {
   const auto numbers = reader.dims(kDimNames[group], 3);
   for (std::size_t i = 0; i < 3; ++i) value_of(config, kDims[group][i]) = numbers[i];
 }
 
-bool dims_next(const CkNameReader& reader) {
+bool dims_next(const NameReader& reader) {
   const std::string_view next = reader.next();
   return !next.empty() && next[0] >= '0' && next[0] <= '9' && next.find('x') != std::string_view::npos;
 }
 
 /// Reads a word of the axis if the next part is one.
-bool try_axis_word(CkNameReader& reader, KernelConfig& config, CkConvAxis axis) {
+bool try_axis_word(NameReader& reader, KernelConfig& config, CkConvAxis axis) {
   const auto found = reader.try_word(axis_of(axis).words);
   if (found) value_of(config, axis) = static_cast<std::int32_t>(*found);
   return found.has_value();
 }
 
-bool try_scheduler(CkNameReader& reader, KernelConfig& config) {
+bool try_scheduler(NameReader& reader, KernelConfig& config) {
   if (try_axis_word(reader, config, scheduler)) return true;
   if (!reader.try_word(std::span(&ck_tile::kAutoAlias, 1))) return false;
   set_word(config, scheduler, "auto");
@@ -288,7 +288,7 @@ bool try_type(std::string_view part, Head& head) {
   return read("Wei", head.types.wei) || read("Out", head.types.out) || read("Acc", head.types.acc);
 }
 
-void read_stream_k(CkNameReader& reader, KernelConfig& config) {
+void read_stream_k(NameReader& reader, KernelConfig& config) {
   static constexpr std::string_view kHow[] = {"linear", "tree"};
   static constexpr std::string_view kPersistent[] = {"persistent"};
   const auto how = reader.try_word(kHow);
@@ -297,7 +297,7 @@ void read_stream_k(CkNameReader& reader, KernelConfig& config) {
   set_word(config, stream_k, word);
 }
 
-void read_pads(CkNameReader& reader, KernelConfig& config, std::string_view part) {
+void read_pads(NameReader& reader, KernelConfig& config, std::string_view part) {
   const std::string_view digits = part.substr(3);
   if (digits.size() != 3 || digits.find_first_not_of("01") != std::string_view::npos)
     reader.refuse(part, "is not pad and three digits 0 or 1");
@@ -306,7 +306,7 @@ void read_pads(CkNameReader& reader, KernelConfig& config, std::string_view part
   }
 }
 
-void read_suffix(CkNameReader& reader, KernelConfig& config, Head& head) {
+void read_suffix(NameReader& reader, KernelConfig& config, Head& head) {
   std::array<std::string_view, std::size(kFlagSuffixes)> flags;
   std::ranges::transform(kFlagSuffixes, flags.begin(), &FlagSuffix::word);
   if (const auto flag = reader.try_word(flags)) {
@@ -317,16 +317,16 @@ void read_suffix(CkNameReader& reader, KernelConfig& config, Head& head) {
   const std::string_view part = reader.part("suffix");
   if (part == "streamk") return read_stream_k(reader, config);
   if (part.starts_with("vec")) {
-    value_of(config, vec_a) = reader.number(part.substr(3), "vec_a", 0);
-    value_of(config, vec_b) = reader.number(reader.part("vec_b"), "vec_b", 0);
-    value_of(config, vec_c) = reader.number(reader.part("vec_c"), "vec_c", 0);
+    value_of(config, vec_a) = reader.number_of(part.substr(3), "vec_a", 0);
+    value_of(config, vec_b) = reader.number_of(reader.part("vec_b"), "vec_b", 0);
+    value_of(config, vec_c) = reader.number_of(reader.part("vec_c"), "vec_c", 0);
     return;
   }
   if (part.starts_with("pad")) return read_pads(reader, config, part);
   for (const NumberSuffix& suffix : kNumberSuffixes) {
     if (!part.starts_with(suffix.word)) continue;
     value_of(config, suffix.axis) =
-        reader.number(part.substr(suffix.word.size()), axis_of(suffix.axis).name, 1);
+        reader.number_of(part.substr(suffix.word.size()), axis_of(suffix.axis).name, 1);
     return;
   }
   if (try_type(part, head)) return;
@@ -344,20 +344,22 @@ KernelConfig only(const KernelConfig& config, Axes axes) {
 }
 
 /// Reads a name with the tile before the pipeline: `shorter`, `older` or `key`.
-CkSpelling read_tile_first(CkNameReader& reader, KernelConfig& config, Head& head) {
+CkSpelling read_tile_first(NameReader& reader, KernelConfig& config, Head& head) {
   read_dims(reader, config, 0);
   if (dims_next(reader)) {
     read_dims(reader, config, 1);
     read_dims(reader, config, 2);
-    value_of(config, pipeline) = static_cast<std::int32_t>(reader.word("pipeline", axis_of(pipeline).words));
+    value_of(config, pipeline) =
+        static_cast<std::int32_t>(reader.part_word("pipeline", axis_of(pipeline).words));
     if (!reader.done())
       value_of(config, specialization) =
-          static_cast<std::int32_t>(reader.word("specialization", axis_of(specialization).words));
+          static_cast<std::int32_t>(reader.part_word("specialization", axis_of(specialization).words));
     if (!reader.done()) reader.refuse(reader.next(), "stands behind the end of a kernel key");
     config = only(config, kKeyAxes);
     return CkSpelling::key;
   }
-  value_of(config, pipeline) = static_cast<std::int32_t>(reader.word("pipeline", axis_of(pipeline).words));
+  value_of(config, pipeline) =
+      static_cast<std::int32_t>(reader.part_word("pipeline", axis_of(pipeline).words));
   if (reader.done()) {  // nothing after the pipeline: the axes that would follow are unknown
     config = only(config, kOlderAxes);
     return CkSpelling::older;
@@ -375,8 +377,9 @@ CkSpelling read_tile_first(CkNameReader& reader, KernelConfig& config, Head& hea
 }
 
 /// Reads a name with the pipeline before the tile: `full` or `profiler`.
-CkSpelling read_pipeline_first(CkNameReader& reader, KernelConfig& config, Head& head) {
-  value_of(config, pipeline) = static_cast<std::int32_t>(reader.word("pipeline", axis_of(pipeline).words));
+CkSpelling read_pipeline_first(NameReader& reader, KernelConfig& config, Head& head) {
+  value_of(config, pipeline) =
+      static_cast<std::int32_t>(reader.part_word("pipeline", axis_of(pipeline).words));
   const bool told = try_axis_word(reader, config, epilogue);
   const bool scheduled = try_scheduler(reader, config);
   read_dims(reader, config, 0);
@@ -391,14 +394,14 @@ CkSpelling read_pipeline_first(CkNameReader& reader, KernelConfig& config, Head&
   return CkSpelling::profiler;
 }
 
-NamedConfig read_depthwise(CkNameReader& reader) {
-  const auto dtype = static_cast<DType>(reader.word("dtype", EnumWords<DType>::words));
+NamedConfig read_depthwise(NameReader& reader) {
+  const auto dtype = static_cast<DType>(reader.part_word("dtype", EnumWords<DType>::words));
   const Layout layout = read_layout(reader);
   if (spatial_rank(layout) != 2)
     reader.refuse(word(layout), "is no layout of a depthwise kernel, which are 2-D");
   KernelConfig config = plain_ck_depthwise();
   const auto pair = [&](std::string_view prefix, std::string_view what, CkConvAxis first, CkConvAxis second) {
-    if (!reader.take_prefix(prefix)) reader.refuse(reader.next(), fmt::format("is not the {}", what));
+    if (!reader.optional(prefix)) reader.refuse(reader.next(), fmt::format("is not the {}", what));
     const auto numbers = reader.dims(what, 2);
     value_of(config, first) = numbers[0];
     value_of(config, second) = numbers[1];
@@ -413,7 +416,7 @@ NamedConfig read_depthwise(CkNameReader& reader) {
   value_of(config, images) = reader.number_after("nb", "images", 1);
   pair("sub", "tile of one lane", warp_tile_m, warp_tile_n);
   value_of(config, vec_a) = reader.number_after("vec", "vec_a", 1);
-  value_of(config, vec_c) = reader.number(reader.part("vec_c"), "vec_c", 1);
+  value_of(config, vec_c) = reader.number_of(reader.part("vec_c"), "vec_c", 1);
   if (!reader.done()) reader.refuse(reader.next(), "stands behind the end of a depthwise name");
   return {signature_from(Op::conv_fwd, layout, usual_types(dtype)), config};
 }
@@ -455,18 +458,18 @@ std::string print_ck_tile_conv(const Signature& signature, const KernelConfig& c
 }
 
 NamedConfig parse_ck_tile_conv(std::string_view name, CkSpelling* spelling) {
-  CkNameReader reader(name);
-  reader.take_prefix("benchmark_");
-  if (!reader.take_prefix("grouped_conv_")) reader.refuse(reader.next(), "is not grouped_conv_");
+  NameReader reader("ck_tile", name);
+  reader.optional("benchmark_");
+  if (!reader.optional("grouped_conv_")) reader.refuse(reader.next(), "is not grouped_conv_");
   CkSpelling ignored;
   CkSpelling& written = spelling ? *spelling : ignored;
   written = CkSpelling::full;
-  if (reader.take_prefix("fwd_depthwise_")) return read_depthwise(reader);
+  if (reader.optional("fwd_depthwise_")) return read_depthwise(reader);
   std::array<std::string_view, std::size(kDirectionNames)> directions;
   std::ranges::transform(kDirectionNames, directions.begin(), &DirectionWord::word);
   Head head;
-  head.op = kDirectionNames[reader.word("direction", directions)].op;
-  head.types = usual_types(static_cast<DType>(reader.word("dtype", EnumWords<DType>::words)));
+  head.op = kDirectionNames[reader.part_word("direction", directions)].op;
+  head.types = usual_types(static_cast<DType>(reader.part_word("dtype", EnumWords<DType>::words)));
   head.layout = read_layout(reader);
   KernelConfig config = plain_ck_conv(head.op);
   written =

@@ -4,7 +4,7 @@
 #include <array>
 
 #include "provider/ck_tile/ck_tile.h"
-#include "provider/ck_tile/name_reader.h"
+#include "provider/name_reader.h"
 
 namespace kscout {
 namespace {
@@ -43,7 +43,7 @@ Signature usual_signature(DType dtype, Layout layout) {
   return signature_of(make_gemm(0, 0, 0, dtype, layout));
 }
 
-void read_dims(CkNameReader& reader, KernelConfig& config, std::size_t group) {
+void read_dims(NameReader& reader, KernelConfig& config, std::size_t group) {
   const auto numbers = reader.dims(kDimNames[group], 3);
   for (std::size_t i = 0; i < 3; ++i) value_of(config, kDims[group][i]) = numbers[i];
 }
@@ -69,15 +69,15 @@ bool read_signature_suffix(std::string_view word, Signature& signature) {
          dtype_after("Acc", signature.dtype_acc);
 }
 
-void read_suffix(CkNameReader& reader, NamedConfig& named) {
+void read_suffix(NameReader& reader, NamedConfig& named) {
   const std::string_view word = reader.part("suffix");
   KernelConfig& config = named.config;
   if (word.starts_with("vec")) {
-    value_of(config, vec_a) = reader.number(word.substr(3), "vec_a", 0);
-    value_of(config, vec_b) = reader.number(reader.part("vec_b"), "vec_b", 0);
-    value_of(config, vec_c) = reader.number(reader.part("vec_c"), "vec_c", 0);
+    value_of(config, vec_a) = reader.number_of(word.substr(3), "vec_a", 0);
+    value_of(config, vec_b) = reader.number_of(reader.part("vec_b"), "vec_b", 0);
+    value_of(config, vec_c) = reader.number_of(reader.part("vec_c"), "vec_c", 0);
   } else if (word.starts_with("splitk")) {
-    value_of(config, split_k) = reader.number(word.substr(6), "split_k", 1);
+    value_of(config, split_k) = reader.number_of(word.substr(6), "split_k", 1);
   } else if (word == "preshuffle") {
     value_of(config, preshuffle) = 1;
   } else if (word == "streamk") {
@@ -173,18 +173,20 @@ std::string print_ck_tile_gemm(const Signature& signature, const KernelConfig& c
 }
 
 NamedConfig parse_ck_tile_gemm(std::string_view name) {
-  CkNameReader reader(name);
-  reader.take_prefix("benchmark_");
-  if (!reader.take_prefix("gemm_universal_")) reader.take_prefix("gemm_");
-  const auto dtype = static_cast<DType>(reader.word("dtype", EnumWords<DType>::words));
-  const auto layout = static_cast<Layout>(reader.word("layout", kGemmLayoutWords));
+  NameReader reader("ck_tile", name);
+  reader.optional("benchmark_");
+  if (!reader.optional("gemm_universal_")) reader.optional("gemm_");
+  const auto dtype = static_cast<DType>(reader.part_word("dtype", EnumWords<DType>::words));
+  const auto layout = static_cast<Layout>(reader.part_word("layout", kGemmLayoutWords));
   NamedConfig named{usual_signature(dtype, layout), KernelConfig(ck_tile_gemm_space)};
   KernelConfig& config = named.config;
-  value_of(config, pipeline) = static_cast<std::int32_t>(reader.word("pipeline", axis_of(pipeline).words));
-  value_of(config, epilogue) = static_cast<std::int32_t>(reader.word("epilogue", axis_of(epilogue).words));
+  value_of(config, pipeline) =
+      static_cast<std::int32_t>(reader.part_word("pipeline", axis_of(pipeline).words));
+  value_of(config, epilogue) =
+      static_cast<std::int32_t>(reader.part_word("epilogue", axis_of(epilogue).words));
   std::vector<std::string_view> schedulers(axis_of(scheduler).words.begin(), axis_of(scheduler).words.end());
   schedulers.push_back(ck_tile::kAutoAlias);
-  const std::size_t scheduled = reader.word("scheduler", schedulers);
+  const std::size_t scheduled = reader.part_word("scheduler", schedulers);
   value_of(config, scheduler) = schedulers[scheduled] == ck_tile::kAutoAlias
                                     ? parse_axis_value(axis_of(scheduler), "auto")
                                     : static_cast<std::int32_t>(scheduled);

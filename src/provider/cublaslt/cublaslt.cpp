@@ -15,23 +15,29 @@ constexpr std::string_view kReductions[] = {"none", "inplace", "acc", "inplace_a
 // Bits of CUBLASLT_MATMUL_INNER_SHAPE: the instruction of the inner loop.
 constexpr std::string_view kInner[] = {"any", "mma884", "mma1684", "mma1688", "mma16816"};
 
-constexpr Axis kCublasLtAxes[] = {
-    {"version", "1", "release of the library that defines the algorithm numbers; 0 = any installed release"},
-    {"suggestion", "1",
-     "n: the n-th suggestion of the library's own heuristic for the problem; 0: the algorithm that follows"},
-    {"algorithm", "1", "the library's number of the algorithm"},
-    {"tile_m", "elements", "rows of C that one block computes; 0 = not stated"},
-    {"tile_n", "elements", "columns of C that one block computes; 0 = not stated"},
-    {"tile_k", "elements", "K of one stage; 0 = not stated"},
-    {"stages", "1", "stages kept in shared memory; 0 = the library's choice"},
-    {"split_k", "1", "split-K slices, summed at the end; 0 = the library divides K its own way", {}, true},
-    {"reduction", "1", "where split-K slices are summed", kReductions, true},
-    {"swizzle", "1", "1: blocks are walked in the order that reuses the level-2 cache", {}, true},
-    {"custom", "1", "a number that only the algorithm understands"},
-    {"inner", "1", "instruction of the inner loop", kInner},
-    {"cluster_m", "blocks", "blocks of a cluster along M; 0 = the library's choice"},
-    {"cluster_n", "blocks", "blocks of a cluster along N; 0 = the library's choice"},
+constexpr NamedAxis kCublasLtTable[] = {
+    {{"version", "1", "release of the library that defines the algorithm numbers; 0 = any installed release"},
+     {},
+     NameForm::covered},
+    {{"suggestion", "1",
+      "n: the n-th suggestion of the library's own heuristic for the problem; 0: the algorithm that follows"},
+     {},
+     NameForm::covered},
+    {{"algorithm", "1", "the library's number of the algorithm"}, "a"},
+    {{"tile_m", "elements", "rows of C that one block computes; 0 = not stated"}, "_"},
+    {{"tile_n", "elements", "columns of C that one block computes; 0 = not stated"}, "x"},
+    {{"tile_k", "elements", "K of one stage; 0 = not stated"}, "x"},
+    {{"stages", "1", "stages kept in shared memory; 0 = the library's choice"}, "_st"},
+    {{"split_k", "1", "split-K slices, summed at the end; 0 = the library divides K its own way", {}, true},
+     "_s"},
+    {{"reduction", "1", "where split-K slices are summed", kReductions, true}, "_"},
+    {{"swizzle", "1", "1: blocks are walked in the order that reuses the level-2 cache", {}, true}, "_w"},
+    {{"custom", "1", "a number that only the algorithm understands"}, "_o"},
+    {{"inner", "1", "instruction of the inner loop", kInner}, "_"},
+    {{"cluster_m", "blocks", "blocks of a cluster along M; 0 = the library's choice"}, "_c"},
+    {{"cluster_n", "blocks", "blocks of a cluster along N; 0 = the library's choice"}, "x"},
 };
+constexpr auto kCublasLtAxes = axes_of(kCublasLtTable);
 
 constexpr std::tuple kCublasLtFields{
     &CublasLtConfig::version,   &CublasLtConfig::suggestion, &CublasLtConfig::algorithm,
@@ -41,13 +47,7 @@ constexpr std::tuple kCublasLtFields{
     &CublasLtConfig::cluster_m, &CublasLtConfig::cluster_n};
 static_assert(std::tuple_size_v<decltype(kCublasLtFields)> == std::size(kCublasLtAxes));
 
-constexpr NamePart kAlgorithmName[] = {
-    {"a", axis_at(kCublasLtAxes, "algorithm")},  {"_", axis_at(kCublasLtAxes, "tile_m")},
-    {"x", axis_at(kCublasLtAxes, "tile_n")},     {"x", axis_at(kCublasLtAxes, "tile_k")},
-    {"_st", axis_at(kCublasLtAxes, "stages")},   {"_s", axis_at(kCublasLtAxes, "split_k")},
-    {"_", axis_at(kCublasLtAxes, "reduction")},  {"_w", axis_at(kCublasLtAxes, "swizzle")},
-    {"_o", axis_at(kCublasLtAxes, "custom")},    {"_", axis_at(kCublasLtAxes, "inner")},
-    {"_c", axis_at(kCublasLtAxes, "cluster_m")}, {"x", axis_at(kCublasLtAxes, "cluster_n")}};
+constexpr auto kAlgorithmName = parts_of(kCublasLtTable);
 
 class CublasLtProvider final : public NvidiaGemmProvider {
  public:

@@ -15,37 +15,46 @@ constexpr std::string_view kEpilogues[] = {"tma", "nosmem", "smem"};
 constexpr std::string_view kRasters[] = {"along_m", "along_n"};
 constexpr std::string_view kDecompositions[] = {"data_parallel", "split_k", "stream_k"};
 
-constexpr Axis kCutlassAxes[] = {
-    {"pipeline", "1",
-     "wgmma_coop: two warpgroups share a tile; wgmma_pingpong: each has its own; mma80: instructions of "
-     "sm_80, "
-     "several stages",
-     kPipelines},
-    {"tile_m", "elements", "rows of C that one block computes"},
-    {"tile_n", "elements", "columns of C that one block computes"},
-    {"tile_k", "elements", "K of one stage"},
-    {"warp_m", "elements", "rows of C that one warp computes (mma80); 0 = the warpgroup's"},
-    {"warp_n", "elements", "columns of C that one warp computes (mma80); 0 = the warpgroup's"},
-    {"cluster_m", "blocks", "blocks of a cluster along M, which share columns of B"},
-    {"cluster_n", "blocks", "blocks of a cluster along N, which share rows of A"},
-    {"scheduler", "1",
-     "persistent: blocks stay and take tiles; stream_k: and may share a tile's K; grid: a block per tile",
-     kSchedulers},
-    {"epilogue", "1",
-     "how C is stored: tma: by tensor copies; nosmem: straight from registers; smem: through "
-     "shared memory",
-     kEpilogues},
-    {"stages", "1", "stages kept in shared memory; 0 = as many as fit"},
-    {"align", "bytes", "rows of A and B start at multiples of this"},
-    {"swap_ab", "1", "1: computes C transposed, so that few rows of C become columns of a tile"},
-    {"fast_accum", "1", "1: sums of 8-bit products stay in the matrix unit, with fewer digits"},
-    {"raster", "1", "direction of C in which blocks take consecutive tiles", kRasters, true},
-    {"swizzle", "1", "tiles of C walked together for the level-2 cache, at most", {}, true},
-    {"decomposition", "1",
-     "how blocks share the K of a tile: not at all; in split_k equal slices; evenly over all blocks",
-     kDecompositions, true},
-    {"split_k", "1", "split-K slices, summed at the end", {}, true},
+constexpr NamedAxis kCutlassTable[] = {
+    {{"pipeline", "1",
+      "wgmma_coop: two warpgroups share a tile; wgmma_pingpong: each has its own; mma80: instructions of "
+      "sm_80, "
+      "several stages",
+      kPipelines},
+     "__"},
+    {{"tile_m", "elements", "rows of C that one block computes"}, "_"},
+    {{"tile_n", "elements", "columns of C that one block computes"}, "x"},
+    {{"tile_k", "elements", "K of one stage"}, "x"},
+    {{"warp_m", "elements", "rows of C that one warp computes (mma80); 0 = the warpgroup's"}, "_w"},
+    {{"warp_n", "elements", "columns of C that one warp computes (mma80); 0 = the warpgroup's"}, "x"},
+    {{"cluster_m", "blocks", "blocks of a cluster along M, which share columns of B"}, "_c"},
+    {{"cluster_n", "blocks", "blocks of a cluster along N, which share rows of A"}, "x"},
+    {{"scheduler", "1",
+      "persistent: blocks stay and take tiles; stream_k: and may share a tile's K; grid: a block per tile",
+      kSchedulers},
+     "_"},
+    {{"epilogue", "1",
+      "how C is stored: tma: by tensor copies; nosmem: straight from registers; smem: through "
+      "shared memory",
+      kEpilogues},
+     "_"},
+    {{"stages", "1", "stages kept in shared memory; 0 = as many as fit"}, "_s"},
+    {{"align", "bytes", "rows of A and B start at multiples of this"}, "_a"},
+    {{"swap_ab", "1", "1: computes C transposed, so that few rows of C become columns of a tile"},
+     "_swap",
+     NameForm::flag},
+    {{"fast_accum", "1", "1: sums of 8-bit products stay in the matrix unit, with fewer digits"},
+     "_fast",
+     NameForm::flag},
+    {{"raster", "1", "direction of C in which blocks take consecutive tiles", kRasters, true}, "__"},
+    {{"swizzle", "1", "tiles of C walked together for the level-2 cache, at most", {}, true}, "_z"},
+    {{"decomposition", "1",
+      "how blocks share the K of a tile: not at all; in split_k equal slices; evenly over all blocks",
+      kDecompositions, true},
+     "_"},
+    {{"split_k", "1", "split-K slices, summed at the end", {}, true}, "_k"},
 };
+constexpr auto kCutlassAxes = axes_of(kCutlassTable);
 
 constexpr std::tuple kCutlassFields{
     &CutlassConfig::pipeline,  &CutlassConfig::tile_m,        &CutlassConfig::tile_n,
@@ -56,24 +65,7 @@ constexpr std::tuple kCutlassFields{
     &CutlassConfig::swizzle,   &CutlassConfig::decomposition, &CutlassConfig::split_k};
 static_assert(std::tuple_size_v<decltype(kCutlassFields)> == std::size(kCutlassAxes));
 
-constexpr NamePart kCutlassName[] = {{"__", axis_at(kCutlassAxes, "pipeline")},
-                                     {"_", axis_at(kCutlassAxes, "tile_m")},
-                                     {"x", axis_at(kCutlassAxes, "tile_n")},
-                                     {"x", axis_at(kCutlassAxes, "tile_k")},
-                                     {"_w", axis_at(kCutlassAxes, "warp_m")},
-                                     {"x", axis_at(kCutlassAxes, "warp_n")},
-                                     {"_c", axis_at(kCutlassAxes, "cluster_m")},
-                                     {"x", axis_at(kCutlassAxes, "cluster_n")},
-                                     {"_", axis_at(kCutlassAxes, "scheduler")},
-                                     {"_", axis_at(kCutlassAxes, "epilogue")},
-                                     {"_s", axis_at(kCutlassAxes, "stages")},
-                                     {"_a", axis_at(kCutlassAxes, "align")},
-                                     {"_swap", axis_at(kCutlassAxes, "swap_ab"), false, {}, true},
-                                     {"_fast", axis_at(kCutlassAxes, "fast_accum"), false, {}, true},
-                                     {"__", axis_at(kCutlassAxes, "raster")},
-                                     {"_z", axis_at(kCutlassAxes, "swizzle")},
-                                     {"_", axis_at(kCutlassAxes, "decomposition")},
-                                     {"_k", axis_at(kCutlassAxes, "split_k")}};
+constexpr auto kCutlassName = parts_of(kCutlassTable);
 /// The last parts are arguments of a launch.
 constexpr std::size_t kKernelParts = std::size(kCutlassName) - 4;
 

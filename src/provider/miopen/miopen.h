@@ -14,28 +14,11 @@
 ///
 /// for example miopen_conv_bwd_weight_fp16_nhwgc__ConvAsmImplicitGemmGTCDynamicWrwXdlopsNHWC.
 #include <optional>
-#include <span>
 #include <string_view>
 
 #include <kscout/provider.h>
 
 namespace kscout {
-
-/// A solver, its algorithm as MIOpen's enum names it without "miopenConvolution<direction>Algo", and the
-/// directions that it computes.
-struct MiopenSolver {
-  std::string_view name, algorithm;
-  bool forward, backward_data, backward_weight;
-
-  bool computes(Op op) const noexcept {
-    return op == Op::conv_fwd        ? forward
-           : op == Op::conv_bwd_data ? backward_data
-                                     : op == Op::conv_bwd_weight && backward_weight;
-  }
-};
-
-/// Every solver that this version knows, in the order of axis `solver`.
-std::span<const MiopenSolver> miopen_solvers() noexcept;
 
 const Provider& miopen_provider();
 /// The config of a solver; nothing for a name that is not known.

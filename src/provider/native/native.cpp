@@ -16,25 +16,32 @@ namespace kscout {
 
 namespace {
 
-constexpr Axis kAxes[] = {
-    kNativeIsaAxis,
-    {"kind", "1", "how the kernel traverses the problem", kNativeKindWords},
-    {"mr", "elements",
-     "rows of the register tile; skinny_n with A column-major: lines of A streamed at once"},
-    {"nr", "elements",
-     "columns of the register tile; skinny_m with B row-major: lines of B streamed at once"},
-    kNativePackAxes[0],
-    kNativePackAxes[1],
-    {"prefetch", "elements", "how far ahead streamed operands are prefetched; 0 = left to the hardware"},
-    kNativeBlockAxes[0],
-    kNativeBlockAxes[1],
-    kNativeBlockAxes[2],
-    {"order", "1", "outermost loop over cache blocks; the operand that does not depend on it is packed again",
-     kNativeOrderWords, true},
-    {"split_k", "1", "split-K slices: computed by threads of their own, summed at the end", {}, true},
-    {"threads_m", "1", "threads that share the rows of C", {}, true},
-    {"threads_n", "1", "threads that share the columns of C", {}, true},
+constexpr NamedAxis kTable[] = {
+    {kNativeIsaAxis, "__"},
+    {{"kind", "1", "how the kernel traverses the problem", kNativeKindWords}, "_"},
+    {{"mr", "elements",
+      "rows of the register tile; skinny_n with A column-major: lines of A streamed at once"},
+     "_"},
+    {{"nr", "elements",
+      "columns of the register tile; skinny_m with B row-major: lines of B streamed at once"},
+     "x"},
+    {kNativePackAxes[0], "_", NameForm::packed, "ab"},
+    {kNativePackAxes[1], {}, NameForm::covered},
+    {{"prefetch", "elements", "how far ahead streamed operands are prefetched; 0 = left to the hardware"},
+     "_p",
+     NameForm::optional},
+    {kNativeBlockAxes[0], "_b"},
+    {kNativeBlockAxes[1], "x"},
+    {kNativeBlockAxes[2], "x"},
+    {{"order", "1",
+      "outermost loop over cache blocks; the operand that does not depend on it is packed again",
+      kNativeOrderWords, true},
+     "_"},
+    {{"split_k", "1", "split-K slices: computed by threads of their own, summed at the end", {}, true}, "_s"},
+    {{"threads_m", "1", "threads that share the rows of C", {}, true}, "_t"},
+    {{"threads_n", "1", "threads that share the columns of C", {}, true}, "x"},
 };
+constexpr auto kAxes = axes_of(kTable);
 
 constexpr std::tuple kNativeFields{&NativeConfig::isa,       &NativeConfig::kind,     &NativeConfig::mr,
                                    &NativeConfig::nr,        &NativeConfig::pack_a,   &NativeConfig::pack_b,
@@ -43,19 +50,7 @@ constexpr std::tuple kNativeFields{&NativeConfig::isa,       &NativeConfig::kind
                                    &NativeConfig::threads_m, &NativeConfig::threads_n};
 static_assert(std::tuple_size_v<decltype(kNativeFields)> == std::size(kAxes));
 
-constexpr NamePart kName[] = {{"__", axis_at(kAxes, "isa")},
-                              {"_", axis_at(kAxes, "kind")},
-                              {"_", axis_at(kAxes, "mr")},
-                              {"x", axis_at(kAxes, "nr")},
-                              {"_", axis_at(kAxes, "pack_a"), false, "ab"},
-                              {"_p", axis_at(kAxes, "prefetch"), true},
-                              {"_b", axis_at(kAxes, "mc")},
-                              {"x", axis_at(kAxes, "kc")},
-                              {"x", axis_at(kAxes, "nc")},
-                              {"_", axis_at(kAxes, "order")},
-                              {"_s", axis_at(kAxes, "split_k")},
-                              {"_t", axis_at(kAxes, "threads_m")},
-                              {"x", axis_at(kAxes, "threads_n")}};
+constexpr auto kName = parts_of(kTable);
 
 std::string print_native_gemm(const Signature& signature, const KernelConfig& config) {
   NativeConfig::from(config);  // throws for a value that no name can hold

@@ -12,32 +12,42 @@ namespace {
 
 constexpr std::string_view kConvKindWords[] = {"gemm", "igemm", "rows", "patch", "lanes", "wino"};
 
-constexpr Axis kConvAxes[] = {
-    kNativeIsaAxis,
-    {"kind", "1", "how the kernel traverses the problem", kConvKindWords},
-    {"mr", "elements",
-     "rows of the register tile: pixels, of conv_bwd_weight output channels; lanes of conv_bwd_weight: sums "
-     "kept at once"},
-    {"nr", "elements", "columns of the register tile: channels of the result"},
-    {"pack_x", "1", "kind gemm: copy the image into the order in which the inner loop reads it",
-     kNativePackWords},
-    {"pack_w", "1", "copy the filter into the order in which the inner loop reads it", kNativePackWords},
-    {"pixels",
-     "elements",
-     "pixels of a cache block, in whole image rows but for igemm, patch and wino; kind gemm: 0 = all; kind "
-     "lanes: "
-     "blocks smaller than an image row are register tiles",
+constexpr NamedAxis kConvTable[] = {
+    {kNativeIsaAxis, "__"},
+    {{"kind", "1", "how the kernel traverses the problem", kConvKindWords}, "_"},
+    {{"mr", "elements",
+      "rows of the register tile: pixels, of conv_bwd_weight output channels; lanes of conv_bwd_weight: sums "
+      "kept at once"},
+     "_"},
+    {{"nr", "elements", "columns of the register tile: channels of the result"}, "x"},
+    {{"pack_x", "1", "kind gemm: copy the image into the order in which the inner loop reads it",
+      kNativePackWords},
+     "_",
+     NameForm::packed,
+     "xw"},
+    {{"pack_w", "1", "copy the filter into the order in which the inner loop reads it", kNativePackWords},
      {},
-     true},
-    {"depth", "elements", "channels that are summed before the next cache block; 0 = all", {}, true},
-    {"channels", "elements", "kind gemm: channels of the result in a cache block; 0 = all", {}, true},
-    {"threads_p", "1", "threads that share the pixels; of conv_bwd_weight each has its own sums", {}, true},
-    {"threads_k",
-     "1",
-     "threads that share the channels of the result; of conv_bwd_weight the output channels",
-     {},
-     true},
+     NameForm::covered},
+    {{"pixels",
+      "elements",
+      "pixels of a cache block, in whole image rows but for igemm, patch and wino; kind gemm: 0 = all; kind "
+      "lanes: "
+      "blocks smaller than an image row are register tiles",
+      {},
+      true},
+     "_b"},
+    {{"depth", "elements", "channels that are summed before the next cache block; 0 = all", {}, true}, "x"},
+    {{"channels", "elements", "kind gemm: channels of the result in a cache block; 0 = all", {}, true}, "x"},
+    {{"threads_p", "1", "threads that share the pixels; of conv_bwd_weight each has its own sums", {}, true},
+     "_t"},
+    {{"threads_k",
+      "1",
+      "threads that share the channels of the result; of conv_bwd_weight the output channels",
+      {},
+      true},
+     "x"},
 };
+constexpr auto kConvAxes = axes_of(kConvTable);
 
 constexpr std::tuple kConvFields{
     &NativeConvConfig::isa,       &NativeConvConfig::kind,     &NativeConvConfig::mr,
@@ -64,16 +74,7 @@ NativeConvConfig NativeConvConfig::from(const KernelConfig& config) {
 
 namespace {
 
-constexpr NamePart kConvName[] = {{"__", axis_at(kConvAxes, "isa")},
-                                  {"_", axis_at(kConvAxes, "kind")},
-                                  {"_", axis_at(kConvAxes, "mr")},
-                                  {"x", axis_at(kConvAxes, "nr")},
-                                  {"_", axis_at(kConvAxes, "pack_x"), false, "xw"},
-                                  {"_b", axis_at(kConvAxes, "pixels")},
-                                  {"x", axis_at(kConvAxes, "depth")},
-                                  {"x", axis_at(kConvAxes, "channels")},
-                                  {"_t", axis_at(kConvAxes, "threads_p")},
-                                  {"x", axis_at(kConvAxes, "threads_k")}};
+constexpr auto kConvName = parts_of(kConvTable);
 
 std::string print_native_conv(const Signature& signature, const KernelConfig& config) {
   NativeConvConfig::from(config);  // throws for a value that no name can hold

@@ -11,26 +11,28 @@ namespace {
 
 constexpr std::string_view kScheduleWords[] = {"each", "groups", "pieces"};
 
-constexpr Axis kGroupedAxes[] = {
-    kNativeIsaAxis,
-    {"kind", "1", "how the kernel traverses a product", kNativeKindWords},
-    {"mr", "elements", "rows of the register tile, as for GEMMs"},
-    {"nr", "elements", "columns of the register tile, as for GEMMs"},
-    kNativePackAxes[0],
-    kNativePackAxes[1],
-    kNativeBlockAxes[0],
-    kNativeBlockAxes[1],
-    kNativeBlockAxes[2],
-    {"order", "1", "outermost loop over cache blocks", kNativeOrderWords, true},
-    {"schedule", "1",
-     "how threads share the groups: each = all threads compute one group after the other, groups = a thread "
-     "computes whole groups, pieces = threads take pieces of all groups from one list",
-     kScheduleWords, true},
-    {"piece_m", "elements", "schedule pieces: rows of a piece of C; 0 = all of a group", {}, true},
-    {"piece_n", "elements", "schedule pieces: columns of a piece of C; 0 = all", {}, true},
-    {"threads_m", "1", "threads; schedule each: those that share the rows of a group", {}, true},
-    {"threads_n", "1", "schedule each: threads that share the columns; else 1", {}, true},
+constexpr NamedAxis kGroupedTable[] = {
+    {kNativeIsaAxis, "__"},
+    {{"kind", "1", "how the kernel traverses a product", kNativeKindWords}, "_"},
+    {{"mr", "elements", "rows of the register tile, as for GEMMs"}, "_"},
+    {{"nr", "elements", "columns of the register tile, as for GEMMs"}, "x"},
+    {kNativePackAxes[0], "_", NameForm::packed, "ab"},
+    {kNativePackAxes[1], {}, NameForm::covered},
+    {kNativeBlockAxes[0], "_b"},
+    {kNativeBlockAxes[1], "x"},
+    {kNativeBlockAxes[2], "x"},
+    {{"order", "1", "outermost loop over cache blocks", kNativeOrderWords, true}, "_"},
+    {{"schedule", "1",
+      "how threads share the groups: each = all threads compute one group after the other, groups = a thread "
+      "computes whole groups, pieces = threads take pieces of all groups from one list",
+      kScheduleWords, true},
+     "_"},
+    {{"piece_m", "elements", "schedule pieces: rows of a piece of C; 0 = all of a group", {}, true}, "_w"},
+    {{"piece_n", "elements", "schedule pieces: columns of a piece of C; 0 = all", {}, true}, "x"},
+    {{"threads_m", "1", "threads; schedule each: those that share the rows of a group", {}, true}, "_t"},
+    {{"threads_n", "1", "schedule each: threads that share the columns; else 1", {}, true}, "x"},
 };
+constexpr auto kGroupedAxes = axes_of(kGroupedTable);
 
 using G = NativeGroupedConfig;
 constexpr std::tuple kGroupedFields{&G::isa,      &G::kind,    &G::mr,      &G::nr,        &G::pack_a,
@@ -38,20 +40,7 @@ constexpr std::tuple kGroupedFields{&G::isa,      &G::kind,    &G::mr,      &G::
                                     &G::schedule, &G::piece_m, &G::piece_n, &G::threads_m, &G::threads_n};
 static_assert(std::tuple_size_v<decltype(kGroupedFields)> == std::size(kGroupedAxes));
 
-constexpr NamePart kGroupedName[] = {{"__", axis_at(kGroupedAxes, "isa")},
-                                     {"_", axis_at(kGroupedAxes, "kind")},
-                                     {"_", axis_at(kGroupedAxes, "mr")},
-                                     {"x", axis_at(kGroupedAxes, "nr")},
-                                     {"_", axis_at(kGroupedAxes, "pack_a"), false, "ab"},
-                                     {"_b", axis_at(kGroupedAxes, "mc")},
-                                     {"x", axis_at(kGroupedAxes, "kc")},
-                                     {"x", axis_at(kGroupedAxes, "nc")},
-                                     {"_", axis_at(kGroupedAxes, "order")},
-                                     {"_", axis_at(kGroupedAxes, "schedule")},
-                                     {"_w", axis_at(kGroupedAxes, "piece_m")},
-                                     {"x", axis_at(kGroupedAxes, "piece_n")},
-                                     {"_t", axis_at(kGroupedAxes, "threads_m")},
-                                     {"x", axis_at(kGroupedAxes, "threads_n")}};
+constexpr auto kGroupedName = parts_of(kGroupedTable);
 
 std::string print_native_grouped(const Signature& signature, const KernelConfig& config) {
   G::from(config);  // throws for a value that no name can hold

@@ -5,7 +5,7 @@
 /// stream is given; cudaGetLastError reports errors.
 #include <cstdint>
 
-#include <kscout/backend.h>
+#include <kscout/launch.h>
 #include <kscout/types.h>
 
 #include "instruments/instruments.h"
