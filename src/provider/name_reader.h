@@ -130,13 +130,6 @@ consteval std::array<NamePart, count> parts_of(const NamedAxis (&table)[count]) 
   return parts;
 }
 
-/// Position of the axis with this name.
-consteval std::size_t axis_at(std::span<const Axis> axes, std::string_view name) {
-  std::size_t at = 0;
-  while (axes[at].name != name) ++at;
-  return at;
-}
-
 /// Appends to `text`. The config must have a value on each axis.
 void print_axes(std::string& text, const KernelConfig& config, std::span<const NamePart> parts);
 /// Reads what print_axes writes, and expects the end of the name.

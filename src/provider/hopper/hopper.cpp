@@ -9,20 +9,20 @@ namespace kscout {
 
 namespace {
 
-constexpr Axis kHopperAxes[] = {
-    {"tile_n", "elements", "columns of C that one block computes; a tile has 128 rows and 64 of K"},
-    {"cluster", "blocks", "blocks along M that share the loads of B, where B is aligned", {}, true},
-    {"split_k", "1", "split-K slices, summed at the end", {}, true},
+constexpr NamedAxis kHopperTable[] = {
+    {{"tile_n", "elements", "columns of C that one block computes; a tile has 128 rows and 64 of K"},
+     "__128x"},
+    {{"cluster", "blocks", "blocks along M that share the loads of B, where B is aligned", {}, true},
+     "x64_c"},
+    {{"split_k", "1", "split-K slices, summed at the end", {}, true}, "_k"},
 };
-
+constexpr auto kHopperAxes = axes_of(kHopperTable);
 constexpr std::tuple kHopperFields{&HopperConfig::tile_n, &HopperConfig::cluster, &HopperConfig::split_k};
 static_assert(std::tuple_size_v<decltype(kHopperFields)> == std::size(kHopperAxes));
+constexpr auto kHopperName = parts_of(kHopperTable);
 
-constexpr NamePart kHopperName[] = {{"__128x", axis_at(kHopperAxes, "tile_n")},
-                                    {"x64_c", axis_at(kHopperAxes, "cluster")},
-                                    {"_k", axis_at(kHopperAxes, "split_k")}};
-
-constexpr Axis kHopperGroupedAxes[] = {kHopperAxes[0], kHopperAxes[1]};
+// A grouped GEMM has the first two axes.
+constexpr std::span kHopperGroupedAxes = std::span(kHopperAxes).first<2>();
 constexpr std::tuple kHopperGroupedFields{&HopperGroupedConfig::tile_n, &HopperGroupedConfig::cluster};
 static_assert(std::tuple_size_v<decltype(kHopperGroupedFields)> == std::size(kHopperGroupedAxes));
 constexpr std::span kHopperGroupedName = std::span(kHopperName).first<2>();
