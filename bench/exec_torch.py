@@ -2,7 +2,7 @@
 """./dev bench exec_torch: stock PyTorch on a GPU alone, and under `kscout exec`, in one run.
 
 Two processes of the same Python take turns on one GPU: one is started by `kscout exec`, one is not. Needs PyTorch and an
-NVIDIA GPU; no other part of the project needs PyTorch. Runs from a copied build, too:
+NVIDIA GPU; no other part of the project needs PyTorch. Runs from a copied build, too, with exec_torch_models.py beside it:
 
     python3 bench/exec_torch.py --build build/release
 
@@ -12,6 +12,8 @@ Parts (--parts, in this order by default; --seconds limits the run):
     gpt2, gpt2_graph  a training step of GPT-2: 124M parameters, 8 x 1,024 tokens, a vocabulary of 50,257 words
     llama, llama_graph  the same of one block and the head of Llama-3-8B: 2 x 2,048 tokens, 128,256 words
     vit, vit_graph    the same of ViT-L/16: 64 images of 224 x 224
+    generation        128 tokens of prompt and 64 tokens one by one, of GPT-2 and of that block of Llama, 1 and 8 sequences; and
+                      ViT-L/16 on 64 images without gradients
     products          --products products of sets training and llm, drawn at random, and those of the head of GPT-2: forward
                       (rcr), input gradient (rrr) and weight gradient (crr) as `torch.mm`. Each result of both processes is
                       compared with float64 on sampled rows
@@ -25,10 +27,14 @@ summary at the end repeats all of them beside their goals.
                                     30 us or more
     RESULT exec_torch.gpt2_step     the same of a whole training step (wall time); .gpt2_gpu: as a CUDA graph; also llama, vit
     RESULT exec_torch.gpt2_losses   by how much the losses of 20 steps differ at most
+    RESULT exec_torch.gpt2_generate1  the ratio for a prompt and its tokens; .gpt2_generate8: of 8 sequences; .._graph: each token
+                                      is a replay of a CUDA graph; also llama; .vit_infer: the images
+    RESULT exec_torch.generate_losses  by how much the losses of all these differ at most
     RESULT exec_torch.overhead_us   the CPU's time for a served call of torch.mm, minus that of PyTorch alone
     RESULT exec_torch.passed_us     the same for a call that is passed on
 """
 import argparse
+import itertools
 import json
 import math
 import os
@@ -40,12 +46,10 @@ import sys
 import tempfile
 import time
 
+from exec_torch_models import (GENERATED, HIDDEN, PADDED_WORDS, PROMPT, TOKENS, VIT_IMAGES, WORDS, Generation, Inference, Step)
+
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir)
-DEVICE = "cuda"
-PARTS = ("calls", "gpt2", "gpt2_graph", "llama", "llama_graph", "vit", "vit_graph", "products")
-TOKENS, SEQUENCE, HIDDEN, HEADS, LAYERS, WORDS, PADDED_WORDS = 8192, 1024, 768, 12, 12, 50257, 50304
-LLAMA = {"tokens": 4096, "sequence": 2048, "hidden": 4096, "heads": 32, "kv_heads": 8, "inner": 14336, "words": 128256}
-VIT = {"images": 64, "size": 224, "patch": 16, "hidden": 1024, "heads": 16, "layers": 24, "classes": 1000}
+PARTS = ("calls", "gpt2", "gpt2_graph", "llama", "llama_graph", "vit", "vit_graph", "generation", "products")
 GOALS = {"gemm_geomean": (">=", 1.05), "gemm_p5": (">=", 0.97), "gemm_worst": (">=", 0.9), "gpt2_step": (">=", 1.25),
          "gpt2_gpu": (">=", 1.3), "overhead_us": ("<=", 3), "passed_us": ("<=", 0.15)}
 MAX_GFLOP, MAX_BYTES = 4000, 4e9
@@ -144,177 +148,32 @@ class Worker:
         torch.cuda.synchronize()
         return 1e6 * took / 300
 
-    # ---- Training steps
+    # ---- Models
 
     def build(self, model, graph, settle, words=None):
+        """A training step."""
         name = f"{model} {words} {graph}"
         if name not in self.steps:
             self.steps[name] = Step(self.torch, model, words, graph, settle)
         return name
 
+    def build_generation(self, model, batch, graph, settle):
+        self.steps["generation"] = (Generation(self.torch, model, batch, graph, settle) if model != "vit" else
+                                    Inference(self.torch, graph, settle))
+        return "generation"
+
     def step(self, name, count):
-        """Milliseconds per step, and the losses."""
+        """Milliseconds per run of a model, and all losses."""
         torch = self.torch
         torch.cuda.synchronize()
         begin = time.perf_counter()
         losses = [self.steps[name].run() for _ in range(count)]
         torch.cuda.synchronize()
-        return {"ms": 1e3 * (time.perf_counter() - begin) / count, "losses": [float(loss) for loss in losses]}
+        return {"ms": 1e3 * (time.perf_counter() - begin) / count, "losses": torch.stack(losses).flatten().tolist()}
 
     def drop(self, name):
         self.steps.pop(name, None)
         self.torch.cuda.empty_cache()
-
-
-def gpt2(torch, words):
-    """GPT-2 with 124M parameters on fixed random tokens; a call computes the loss."""
-    functional = torch.nn.functional
-
-    class Block(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.norm1, self.norm2 = torch.nn.LayerNorm(HIDDEN), torch.nn.LayerNorm(HIDDEN)
-            self.qkv, self.out = torch.nn.Linear(HIDDEN, 3 * HIDDEN), torch.nn.Linear(HIDDEN, HIDDEN)
-            self.up, self.down = torch.nn.Linear(HIDDEN, 4 * HIDDEN), torch.nn.Linear(4 * HIDDEN, HIDDEN)
-
-        def forward(self, x):
-            q, k, v = (part.view(*x.shape[:2], HEADS, -1).transpose(1, 2) for part in self.qkv(self.norm1(x)).chunk(3, dim=-1))
-            attended = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
-            x = x + self.out(attended.transpose(1, 2).reshape(x.shape))
-            return x + self.down(functional.gelu(self.up(self.norm2(x)), approximate="tanh"))
-
-    class Model(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.words, self.places = torch.nn.Embedding(words, HIDDEN), torch.nn.Embedding(SEQUENCE, HIDDEN)
-            self.blocks, self.norm = torch.nn.ModuleList(Block() for _ in range(LAYERS)), torch.nn.LayerNorm(HIDDEN)
-            self.ids = torch.randint(0, WORDS, (TOKENS // SEQUENCE, SEQUENCE), device=DEVICE)
-
-        def forward(self):
-            x = self.words(self.ids) + self.places.weight
-            for block in self.blocks:
-                x = block(x)
-            logits = self.norm(x) @ self.words.weight.t()
-            return functional.cross_entropy(logits[:, :-1].reshape(-1, words), self.ids[:, 1:].reshape(-1))
-    return Model()
-
-
-def llama(torch, _):
-    """One block and the head of Llama-3-8B on fixed random activations."""
-    functional, linear = torch.nn.functional, lambda a, b: torch.nn.Linear(a, b, bias=False)
-    tokens, sequence, hidden, heads, kv_heads, inner, words = LLAMA.values()
-    size = hidden // heads
-
-    def norm(x, weight):
-        return functional.rms_norm(x, (hidden,), weight, 1e-5)
-
-    class Model(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.norms = torch.nn.ParameterList(torch.nn.Parameter(torch.ones(hidden)) for _ in range(3))
-            self.q, self.k, self.v = linear(hidden, hidden), linear(hidden, kv_heads * size), linear(hidden, kv_heads * size)
-            self.out, self.head = linear(hidden, hidden), linear(hidden, words)
-            self.gate, self.up, self.down = linear(hidden, inner), linear(hidden, inner), linear(inner, hidden)
-            self.x = torch.randn(tokens // sequence, sequence, hidden, device=DEVICE).bfloat16()
-            self.ids = torch.randint(0, words, (tokens,), device=DEVICE)
-            angles = torch.outer(torch.arange(sequence, device=DEVICE),
-                                 500000.0 ** (-torch.arange(0, size, 2, device=DEVICE) / size)).repeat(1, 2)
-            self.cos, self.sin = angles.cos().bfloat16(), angles.sin().bfloat16()
-
-        def turned(self, x):
-            first, second = x.chunk(2, dim=-1)
-            return x * self.cos + torch.cat((-second, first), dim=-1) * self.sin
-
-        def forward(self):
-            x = norm(self.x, self.norms[0])
-            q, k, v = (part(x).view(*x.shape[:2], -1, size).transpose(1, 2) for part in (self.q, self.k, self.v))
-            k, v = (part.repeat_interleave(heads // kv_heads, dim=1) for part in (self.turned(k), v))
-            attended = functional.scaled_dot_product_attention(self.turned(q), k, v, is_causal=True)
-            x = self.x + self.out(attended.transpose(1, 2).reshape(x.shape))
-            inside = norm(x, self.norms[1])
-            x = x + self.down(functional.silu(self.gate(inside)) * self.up(inside))
-            return functional.cross_entropy(self.head(norm(x, self.norms[2])).view(-1, words), self.ids)
-    return Model()
-
-
-def vit(torch, _):
-    """ViT-L/16 on fixed random images."""
-    functional = torch.nn.functional
-    images, size, patch, hidden, heads, layers, classes = VIT.values()
-
-    class Block(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.norm1, self.norm2 = torch.nn.LayerNorm(hidden), torch.nn.LayerNorm(hidden)
-            self.qkv, self.out = torch.nn.Linear(hidden, 3 * hidden), torch.nn.Linear(hidden, hidden)
-            self.up, self.down = torch.nn.Linear(hidden, 4 * hidden), torch.nn.Linear(4 * hidden, hidden)
-
-        def forward(self, x):
-            q, k, v = (part.view(*x.shape[:2], heads, -1).transpose(1, 2) for part in self.qkv(self.norm1(x)).chunk(3, dim=-1))
-            x = x + self.out(functional.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(x.shape))
-            return x + self.down(functional.gelu(self.up(self.norm2(x))))
-
-    class Model(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.patches = torch.nn.Conv2d(3, hidden, patch, patch)
-            self.first = torch.nn.Parameter(torch.zeros(1, 1, hidden))
-            self.places = torch.nn.Parameter(torch.zeros(1, (size // patch) ** 2 + 1, hidden))
-            self.blocks, self.norm = torch.nn.ModuleList(Block() for _ in range(layers)), torch.nn.LayerNorm(hidden)
-            self.head = torch.nn.Linear(hidden, classes)
-            self.images = torch.randn(images, 3, size, size, device=DEVICE).bfloat16()
-            self.classes = torch.randint(0, classes, (images,), device=DEVICE)
-
-        def forward(self):
-            x = self.patches(self.images).flatten(2).transpose(1, 2)
-            x = torch.cat((self.first.expand(images, -1, -1), x), dim=1) + self.places
-            for block in self.blocks:
-                x = block(x)
-            return functional.cross_entropy(self.head(self.norm(x)[:, 0]), self.classes)
-    return Model()
-
-
-class Step:
-    """A training step of a model with random weights. A graph is captured after `settle` steps."""
-
-    def __init__(self, torch, model, words, graph, settle):
-        self.torch, self.settle = torch, settle
-        torch.manual_seed(2)
-        self.model = {"gpt2": gpt2, "llama": llama, "vit": vit}[model](torch, words)
-        for one in self.model.parameters():
-            if one.dim() == 2:
-                torch.nn.init.normal_(one, std=0.02)
-        self.model = self.model.to(DEVICE).bfloat16()
-        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4, fused=True, capturable=graph)
-        self.graph = None
-        if graph:
-            self.capture()
-
-    def compute(self):
-        loss = self.model()
-        loss.backward()
-        self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
-        return loss.detach()
-
-    def capture(self):
-        torch = self.torch
-        stream = torch.cuda.Stream()
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            for _ in range(self.settle):
-                self.compute()
-        torch.cuda.current_stream().wait_stream(stream)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            self.loss = self.compute()
-        self.graph = graph
-
-    def run(self):
-        if not self.graph:
-            return self.compute()
-        self.graph.replay()
-        return self.loss.clone()
 
 
 def work():
@@ -440,6 +299,17 @@ def compare_products(both, results, problems, asked, until):
         raise PartFailed(f"{len(wrong)} results are wrong: {'; '.join(wrong[:5])}")
 
 
+def take_turns(sides, count, rounds, runs):
+    """Losses of `count` runs, and the median milliseconds of a run, of each side: (process, name of its model)."""
+    losses = [process.step(name=name, count=count)["losses"] for process, name in sides]
+    times = [[process.step(name=name, count=runs)["ms"] for process, name in sides] for _ in range(rounds)]
+    return losses, [statistics.median(of_side) for of_side in zip(*times)]
+
+
+def largest_difference(losses):
+    return max(abs(a - b) for a, b in zip(losses[0], losses[1]))
+
+
 def compare_steps(both, results, model, graph, asked):
     """Steps of both processes and, of GPT-2 eager, of PyTorch alone with padded words."""
     settle = SETTLE_CALLS if asked.refine else 3
@@ -450,17 +320,37 @@ def compare_steps(both, results, model, graph, asked):
             sides.append((process, process.build(model=model, words=words, graph=graph, settle=settle)))
         if words and not graph:
             sides.append((both[0], both[0].build(model=model, words=PADDED_WORDS, graph=False, settle=settle)))
-        losses = [process.step(name=name, count=LOSS_STEPS)["losses"] for process, name in sides]
-        rounds = [[process.step(name=name, count=3)["ms"] for process, name in sides] for _ in range(STEP_ROUNDS)]
+        losses, ms = take_turns(sides, LOSS_STEPS, STEP_ROUNDS, 3)
     finally:
         for process, name in sides:
             process.drop(name=name)
-    ms = [statistics.median(times) for times in zip(*rounds)]
     how = "as a CUDA graph" if graph else "eager"
     padded = f", alone with {PADDED_WORDS} words {ms[2]:.2f}" if len(ms) > 2 else ""
     print(f"{model} step {how}, ms: alone {ms[0]:.2f}, kscout exec {ms[1]:.2f}{padded}")
     results.add(f"{model}_{'gpu' if graph else 'step'}", ms[0] / ms[1], "ratio")
-    results.add(f"{model}_losses{'_graph' if graph else ''}", max(abs(a - b) for a, b in zip(losses[0], losses[1])), "nats", 5)
+    results.add(f"{model}_losses{'_graph' if graph else ''}", largest_difference(losses), "nats", 5)
+
+
+def compare_generation(both, results, asked):
+    settle = SETTLE_CALLS if asked.refine else 3
+    difference = 0
+    for model, batch, graph in itertools.product(("gpt2", "llama", "vit"), (1, 8), (False, True)):
+        images = model == "vit"
+        if images and batch > 1:
+            continue
+        sides = []
+        try:
+            for process in both:
+                sides.append((process, process.build_generation(model=model, batch=batch, graph=graph, settle=settle)))
+            losses, ms = take_turns(sides, 1, STEP_ROUNDS, 3 if images else 1)
+        finally:
+            for process, name in sides:
+                process.drop(name=name)
+        what = f"{VIT_IMAGES} images" if images else f"{batch} x ({PROMPT} tokens of prompt and {GENERATED} more)"
+        print(f"{model} {what}, {'CUDA graph' if graph else 'eager'}, ms: alone {ms[0]:.2f}, kscout exec {ms[1]:.2f}")
+        results.add(f"{model}_{'infer' if images else f'generate{batch}'}{'_graph' if graph else ''}", ms[0] / ms[1], "ratio")
+        difference = max(difference, largest_difference(losses))
+    results.add("generate_losses", difference, "nats", 5)
 
 
 def compare_calls(both, results):
@@ -503,6 +393,8 @@ def measure(both, results, kscout, asked, until):
                 compare_products(both, results, problems_of(kscout, asked.products), asked, until)
             elif time.monotonic() + PART_SECONDS > until:
                 raise PartFailed("no time is left")
+            elif part == "generation":
+                compare_generation(both, results, asked)
             else:
                 compare_steps(both, results, model, bool(graph), asked)
         except PartFailed as error:

@@ -107,6 +107,10 @@ struct kscout_core {
   void (*workspace)(void* handle, void* workspace, size_t bytes);
   /// Writes counts and the report. The process is about to end; later calls do nothing.
   void (*finish)(void);
+  /// Around each fork(), in the thread that forks.
+  void (*before_fork)(void);
+  void (*in_parent)(void);
+  void (*in_child)(void);
 };
 
 /// Finds a function of a library that the program has loaded ("libcublas", or KSCOUT_ANY_LIBRARY), also one

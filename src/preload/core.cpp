@@ -331,6 +331,28 @@ thread_local bool Core::holding = false;
 
 Core* core = nullptr;
 
+/// What the code in the core gave to pthread_atfork().
+struct ForkHandlers {
+  void (*before)();
+  void (*in_parent)();
+  void (*in_child)();
+};
+std::array<ForkHandlers, 4> fork_handlers{};
+std::atomic<std::size_t> fork_handler_count = 0;
+
+void before_fork() noexcept {
+  core->before_fork();
+  for (std::size_t i = fork_handler_count; i-- > 0;) fork_handlers[i].before();
+}
+void in_parent() noexcept {
+  for (std::size_t i = 0; i < fork_handler_count; ++i) fork_handlers[i].in_parent();
+  core->in_parent();
+}
+void in_child() noexcept {
+  for (std::size_t i = 0; i < fork_handler_count; ++i) fork_handlers[i].in_child();
+  core->in_child();
+}
+
 constexpr kscout_core kFunctions = {
     .gemm = [](kscout_entry entry, const kscout_gemm_call* call) { return core->product(entry, *call); },
     .matmul = [](const kscout_matmul_call* call) { return core->product(kscout_cublasLtMatmul, *call); },
@@ -341,6 +363,9 @@ constexpr kscout_core kFunctions = {
     .workspace = [](void* handle, void* memory,
                     std::size_t bytes) { core->workspace(handle, memory, bytes); },
     .finish = [] { core->finish(); },
+    .before_fork = before_fork,
+    .in_parent = in_parent,
+    .in_child = in_child,
 };
 
 }  // namespace
@@ -351,9 +376,19 @@ constexpr kscout_core kFunctions = {
 /// this function for all of the core and what is linked into it.
 extern "C" int __cxa_atexit(void (*)(void*), void*, void*) noexcept { return 0; }  // NOLINT: the ABI's name
 
+/// Likewise. The system would not call handlers for a fork that began before the core was opened; the
+/// preloaded library calls them for each fork.
+extern "C" int pthread_atfork(void (*before)(), void (*in_parent)(), void (*in_child)()) noexcept {
+  using namespace kscout::preload;
+  const std::size_t count = fork_handler_count;
+  if (count == fork_handlers.size()) return ENOMEM;
+  fork_handlers[count] = {before, in_parent, in_child};
+  fork_handler_count = count + 1;
+  return 0;
+}
+
 extern "C" __attribute__((visibility("default"))) const kscout_core* kscout_preload_core(kscout_find find) {
   using namespace kscout::preload;
   core = new Core(find);
-  pthread_atfork([] { core->before_fork(); }, [] { core->in_parent(); }, [] { core->in_child(); });
   return &kFunctions;
 }

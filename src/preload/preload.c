@@ -114,7 +114,8 @@ void* original(enum kscout_entry entry) {
 /* ---- The core. */
 
 static _Atomic(const struct kscout_core*) opened_core;
-static pthread_once_t opening = PTHREAD_ONCE_INIT;
+static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
+static atomic_int is_open;
 
 static const char* setting(const char* name) {
   const char* const value = getenv(name);
@@ -137,7 +138,7 @@ static int core_path(char* path, size_t size) {
   Dl_info here;
   const char* slash;
   if (named) return snprintf(path, size, "%s", named) < (int)size;
-  if (!dladdr(&opening, &here) || !(slash = strrchr(here.dli_fname, '/'))) return 0;
+  if (!dladdr(originals, &here) || !(slash = strrchr(here.dli_fname, '/'))) return 0;
   return snprintf(path, size, "%.*s/%s", (int)(slash - here.dli_fname), here.dli_fname, kName) < (int)size;
 }
 
@@ -162,6 +163,39 @@ static void open_core(void) {
   atomic_store(&opened_core, entry(find));
 }
 
+/* A child has only the thread that forked: it must find the core opened or not, but not half opened. A thread
+ * may fork while it opens the core. */
+static __thread int opens __attribute__((tls_model("initial-exec")));
+
+static void open_once(void) {
+  pthread_mutex_lock(&opening);
+  if (!atomic_load(&is_open)) {
+    opens = 1;
+    open_core();
+    opens = 0;
+    atomic_store(&is_open, 1);
+  }
+  pthread_mutex_unlock(&opening);
+}
+static void before_fork(void) {
+  const struct kscout_core* core;
+  if (opens) return;
+  pthread_mutex_lock(&opening);
+  if ((core = atomic_load(&opened_core))) core->before_fork();
+}
+static void in_parent(void) {
+  const struct kscout_core* core;
+  if (opens) return;
+  if ((core = atomic_load(&opened_core))) core->in_parent();
+  pthread_mutex_unlock(&opening);
+}
+static void in_child(void) {
+  const struct kscout_core* core;
+  if (opens) return;
+  if ((core = atomic_load(&opened_core))) core->in_child();
+  pthread_mutex_unlock(&opening);
+}
+
 /* ---- Calls. Products that a library computes inside of a call are its own: they are passed on, and not
  * counted. */
 
@@ -171,7 +205,7 @@ const struct kscout_core* begin(void) {
   const struct kscout_core* core = NULL;
   if (inside++ == 0) {
     const int error = errno;
-    pthread_once(&opening, open_core);
+    if (!atomic_load_explicit(&is_open, memory_order_acquire)) open_once();
     core = atomic_load_explicit(&opened_core, memory_order_acquire);
     errno = error;
   }
@@ -360,6 +394,7 @@ TAKEN int cudaMalloc(void** memory, size_t bytes) {
 static void (*next_exit)(int), (*next_Exit)(int);
 
 __attribute__((constructor)) static void load(void) {
+  pthread_atfork(before_fork, in_parent, in_child);
   next_exit = (void (*)(int))dlsym(RTLD_NEXT, "_exit");
   next_Exit = (void (*)(int))dlsym(RTLD_NEXT, "_Exit");
 }

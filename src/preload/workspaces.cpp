@@ -135,11 +135,12 @@ bool StreamWorkspaces::give_back() noexcept {
 }
 
 void StreamWorkspaces::tidy(void* stream) noexcept {
-  constexpr unsigned kCallsPerLook = 64;
-  const bool looks = calls_.fetch_add(1, std::memory_order_relaxed) % kCallsPerLook == kCallsPerLook - 1;
-  if (!looks && !has_replaced_.load(std::memory_order_acquire)) return;
+  constexpr unsigned kCallsPerCheck = 64;
+  const bool checks_memory =
+      calls_.fetch_add(1, std::memory_order_relaxed) % kCallsPerCheck == kCallsPerCheck - 1;
+  if (!checks_memory && !has_replaced_.load(std::memory_order_acquire)) return;
   if (driver_.captures(stream)) return;
-  if (looks && is_memory_scarce()) {
+  if (checks_memory && is_memory_scarce()) {
     give_back();
     return;
   }

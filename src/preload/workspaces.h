@@ -118,7 +118,7 @@ class StreamWorkspaces {
   std::map<Place, Piece> pieces_;
   Piece spare_;
   std::vector<Piece> replaced_;
-  /// The last request that found too little memory, and how many as large ones are refused without a look.
+  /// The last request that found too little memory, and how many as large ones are refused without a check.
   std::size_t refused_bytes_ = 0;
   int refusals_left_ = 0;
   std::atomic<bool> has_replaced_ = false;

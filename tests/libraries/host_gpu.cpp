@@ -2,9 +2,9 @@
 // implements the interface of src/backend/cuda/module.h in plain memory, with a library that names four
 // algorithms. Code above that interface can so be tested without a GPU.
 //
-// HOST_GPU_LOG names a file that gets a line for each prepared algorithm, run and allocation. HOST_GPU_FAIL=
-// prepare|run|allocate makes that fail. With HOST_GPU_SKIP, nothing is computed. HOST_GPU_CUBLASLT is the
-// release of the library.
+// HOST_GPU_LOG names a file that gets a line for each opened GPU, prepared algorithm, run and allocation.
+// HOST_GPU_FAIL= prepare|run|allocate makes that fail. With HOST_GPU_SKIP, nothing is computed.
+// HOST_GPU_CUBLASLT is the release of the library.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -170,7 +170,10 @@ class HostModule final : public Module {
     *state = {};
     return CallStatus::done;
   }
-  CallStatus open(std::int32_t) noexcept override { return CallStatus::done; }
+  CallStatus open(std::int32_t device) noexcept override {
+    log(fmt::format("open {}", device));
+    return CallStatus::done;
+  }
   bool healthy() noexcept override { return true; }
 
   CallStatus allocate(std::uint64_t bytes, void** memory) noexcept override {

@@ -3,7 +3,9 @@
     blas_products.py FUNCTION LIBRARY WORD [COUNT]
 
 FUNCTION is looked up in the global scope, where kscout exec puts its own, and in LIBRARY, which has the original. Both get equal
-operands. WORD: random, odd (calls that compute nothing), threads, fork, numpy, or equal (COUNT: the threads of the library).
+operands. WORD: random, odd (calls that compute nothing), threads, fork, fork_idle, fork_opening (the core is
+preload_slow_core), equal (COUNT: the threads of the library), or numpy: products of NumPy, which has to have loaded LIBRARY,
+against float64.
 """
 import ctypes
 import os
@@ -18,6 +20,8 @@ INTEGER = ctypes.c_int64 if FUNCTION.endswith("64_") else ctypes.c_int
 ROWS, COLUMNS, PLAIN, TRANSPOSED = 101, 102, 111, 112
 SIZES = (1, 2, 3, 7, 16, 31, 48, 64, 65, 96, 128, 130, 200, 257)
 
+with open("/proc/self/maps", encoding="utf-8") as maps:
+    is_numpys = os.path.realpath(LIBRARY) in maps.read()
 library = ctypes.CDLL(LIBRARY)  # local scope
 taken, original = getattr(ctypes.CDLL(None), FUNCTION), getattr(library, FUNCTION)
 
@@ -89,6 +93,36 @@ def odd():
         assert np.array_equal(ours[12], theirs[12], equal_nan=True), case[:7]
 
 
+def with_strides(draw, rows, columns):
+    """A matrix of this shape that lies in its memory in one of many ways; the BLAS takes some of them without a copy."""
+    way = draw.integers(8)
+    if way == 7:
+        return np.broadcast_to(draw.standard_normal((rows, 1), dtype=np.float32), (rows, columns))
+    if way >= 4:
+        return with_strides(draw, columns, rows).T
+    step_rows, step_columns = ((1, 1), (2, 1), (1, 2), (-1, 1))[way]
+    before, behind = draw.integers(0, 4, 2)
+    memory = draw.standard_normal((rows * abs(step_rows), before + columns * step_columns + behind), dtype=np.float32)
+    return memory[::step_rows, before:before + columns * step_columns:step_columns]
+
+
+def of_numpy():
+    assert is_numpys, f"NumPy computes without {LIBRARY}"
+    draw = np.random.default_rng(3)
+    for i in range(COUNT):
+        m, n, k = (int(2 ** x) for x in draw.uniform(1, 9, 3))
+        x, y = with_strides(draw, m, k), with_strides(draw, k, n)
+        wide = x.astype(np.float64) @ y.astype(np.float64)
+        bound = (np.abs(x).astype(np.float64) @ np.abs(y).astype(np.float64)) * (k + 4) * 2.0**-24
+        if i % 3 == 0:
+            out = with_strides(draw, m, n).copy(order="K")
+            out[:] = np.nan
+            np.matmul(x, y, out=out)
+        else:
+            out = x @ y if i % 3 == 1 else np.dot(x, y)
+        assert (np.abs(out - wide) <= bound).all(), (i, x.shape, x.strides, y.shape, y.strides, out.strides)
+
+
 def in_threads():
     failed = []
 
@@ -106,8 +140,9 @@ def in_threads():
     assert not failed, failed
 
 
-def forks():
-    """Children are served while a thread of the parent computes. All is drawn before: Python's own locks do not survive fork()."""
+def forks(idle):
+    """Children are served; with a library that allows that, also when they are forked while a thread of the parent computes: a
+    child of OpenBLAS may then wait for ever. All is drawn before: Python's own locks do not survive fork()."""
     draw = np.random.default_rng(1)
     products = [product(draw) for _ in range(COUNT)]
 
@@ -117,12 +152,33 @@ def forks():
 
     going = threading.Thread(target=lambda: [compute() for _ in range(4)])
     going.start()
+    if idle:
+        going.join()
+    children = []
     for _ in range(6):
         pid = os.fork()
         if pid == 0:
             compute()
             os._exit(0)  # pylint: disable=protected-access
-        assert os.waitpid(pid, 0)[1] == 0
+        children.append(pid)
+        if idle:
+            compute()  # beside the child
+    for pid in children:
+        status = os.waitpid(pid, 0)[1]
+        assert status == 0, status
+    going.join()
+
+
+def forks_while_the_core_opens():
+    core = ctypes.CDLL(os.environ["KSCOUT_PRELOAD_CORE"])
+    going = threading.Thread(target=lambda: check(*product(np.random.default_rng(1))))
+    going.start()
+    while core.slow_core_state() == 0:
+        pass
+    pid = os.fork()
+    if pid == 0:
+        os._exit(core.slow_core_state())  # pylint: disable=protected-access
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 2
     going.join()
 
 
@@ -133,15 +189,13 @@ elif WORD == "odd":
 elif WORD == "threads":
     in_threads()
 elif WORD == "fork":
-    forks()
+    forks(False)
+elif WORD == "fork_idle":
+    forks(True)
+elif WORD == "fork_opening":
+    forks_while_the_core_opens()
 elif WORD == "numpy":
-    values = np.random.default_rng(3)
-    for shape in ((96, 80, 64), (200, 130, 90), (33, 512, 129)):
-        x, y = values.standard_normal(shape[:2], dtype=np.float32), values.standard_normal(shape[1:], dtype=np.float32)
-        for left, right in ((x, y), (np.asfortranarray(x), y), (x, np.asfortranarray(y)), (x[::2], y), (x, y[:, 1:])):
-            wide = left.astype(np.float64) @ right.astype(np.float64)
-            bound = (np.abs(left).astype(np.float64) @ np.abs(right).astype(np.float64)) * (shape[1] + 4) * 2.0**-24
-            assert (np.abs(left @ right - wide) <= bound).all(), shape
+    of_numpy()
 else:
     if COUNT:
         library.stand_in_threads(COUNT)

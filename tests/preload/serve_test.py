@@ -216,6 +216,30 @@ class ServeTest(unittest.TestCase):
         self.assertEqual(self.exec("gemm", "fork", "gemm"), ["served", "passed", "served"])
         self.assertRegex(self.text(self.report), "serving is off: a forked process has no GPU")
 
+    # ---- two GPUs: the first product's one is served
+
+    def test_products_of_another_gpu_are_passed_on(self):
+        self.assertEqual(self.exec("device:1", "gemm", "device:0", "gemm", "twice", "device:1", "gemm", "twice", HOST_GPU_SKIP=""),
+                         ["served", "passed", "passed", "served", "served"])
+        self.assertEqual(re.findall("open .*", self.text(self.log)), ["open 1"])
+        self.assertRegex(self.text(self.report), r"\n  3 served; .*\n  2 passed on: another GPU or context")
+
+    def test_memory_of_another_gpu_stays(self):
+        self.assertEqual(self.exec("gemm", "device:1", "cudaMalloc", "gemm", "device:0", "gemm", STAND_IN_MALLOC_FAILS="1"),
+                         ["served", "2", "passed", "served"])
+        self.assertEqual(self.memory, ["mallocs 1 status 2 error 2"], "memory of GPU 0 would not help")
+        self.assertNotIn("release", self.text(self.log))
+
+    def test_threads_use_two_gpus(self):
+        for options in ([], ["--refine"]):
+            self.assertEqual(self.exec("two_devices", options=options), ["mixed"])
+            report = self.text(self.report)
+            counts = {why: int(count) for count, why in re.findall(r"\n  (\d+) (served|passed on: .*?)(?=[;\n])", report)}
+            self.assertEqual(counts.pop("passed on: another GPU or context than that of the first product"), 500, report)
+            self.assertEqual(sum(counts.values()), 500, report)
+            self.assertEqual(counts["served"], len(self.runs()))
+            self.assertEqual(len(set(re.findall("open .*", self.text(self.log)))), 1, "one of the GPUs")
+
     # ---- --refine: library, pick, pick, library and so on; the first call of each is not timed
 
     TURNS = ["passed", "served", "served", "passed"] * 3
@@ -254,6 +278,13 @@ class ServeTest(unittest.TestCase):
         self.assertRegex(self.text(self.report), "\n  1 passed on: the library's kernel was faster when both were timed")
         self.assertEqual(self.exec("gemm", KSCOUT_DISABLE="guard,db"), ["served"])
         self.assertEqual(self.exec("gemm", KSCOUT_DB=os.path.join(self.folder, "other.sqlite")), ["served"])
+
+    def test_what_was_timed_on_one_gpu_says_nothing_about_another(self):
+        others = ["device:1", "gemm", "device:0"]
+        answers = self.refine("gemm", *others, *["gemm"] * 5, *others, *["gemm"] * 7, library=9)
+        self.assertEqual(answers, self.TURNS[:1] + ["passed"] + self.TURNS[1:6] + ["passed"] + self.TURNS[6:] + ["passed"])
+        self.assertEqual(self.exec("gemm"), ["passed"])
+        self.assertEqual(self.exec("device:1", "gemm"), ["served"], "an H100, of which nothing is stored")
 
     def test_a_kernel_of_our_own_starts_with_its_timing(self):
         self.assertEqual(self.refine(*[OWN] * 13), self.TURNS + ["served"])

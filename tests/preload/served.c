@@ -105,13 +105,18 @@ static int threads(void* (*run)(void*)) {
   return 0;
 }
 
+static atomic_int started;
+static void* many_on_two_devices(void* of) {
+  stand_in_use_device(atomic_fetch_add(&started, 1) % 2);
+  return many(of);
+}
+
 /* Problems of two types and many depths, of which the models know all. */
 static int one_of_many(int which) {
   const int type = which % 2 ? R16F : R16BF, depth = K - 64 * (which % 24);
   return cublasGemmEx(&handle, T, N, M, COLUMNS, depth, &one, a, type, K, b, type, K, &zero, c, type, M, F32,
                       -1);
 }
-static atomic_int started;
 static void* many_problems(void* of) {
   const int first = atomic_fetch_add(&started, 1);
   (void)of;
@@ -145,6 +150,7 @@ static int call(const char* word) {
   if (strcmp(word, "matmul_small_workspace") == 0) return matmul(&zero, c, 64);
   if (strcmp(word, "matmul_addend") == 0) return matmul(&one, b, kWorkspace);
   if (strcmp(word, "threads") == 0) return threads(many);
+  if (strcmp(word, "two_devices") == 0) return threads(many_on_two_devices);
   if (strcmp(word, "many_problems") == 0) return threads(many_problems);
   if (strcmp(word, "leave") == 0) return leave();
   if (strcmp(word, "allocating_threads") == 0) return allocating_threads();
@@ -226,6 +232,7 @@ static int change(const char* word) {
   if (strcmp(word, "tiny_workspace") == 0) return cublasSetWorkspace_v2(&handle, workspace, 64), 1;
   if (strcmp(word, "stream") == 0) return cublasSetStream_v2(&handle, (void*)0x40), 1;
   if (strcmp(word, "captured_stream") == 0) return cublasSetStream_v2(&handle, STAND_IN_CAPTURED), 1;
+  if (strncmp(word, "device:", 7) == 0) return stand_in_use_device(atoi(word + 7)), 1;
   if (strcmp(word, "destroy") == 0) return cublasDestroy_v2(&handle), 1;
   return 0;
 }
@@ -237,8 +244,8 @@ static const char* computed_by(const char* word) {
   const long passed = stand_in_calls() + stand_in_inner_calls() - before;
   if (status != 0) return "failed";
   if (strcmp(word, "leave") == 0) return "left";
-  if (strcmp(word, "threads") == 0 || strcmp(word, "many_problems") == 0 ||
-      strcmp(word, "allocating_threads") == 0)
+  if (strcmp(word, "threads") == 0 || strcmp(word, "two_devices") == 0 ||
+      strcmp(word, "many_problems") == 0 || strcmp(word, "allocating_threads") == 0)
     return passed == 0 ? "served" : passed == kThreads * kCallsOfAThread ? "passed" : "mixed";
   if (passed == 1) return c[0] == 0x7fc0 || strcmp(word, "fp32") == 0 ? "passed" : "wrong";
   if (getenv("HOST_GPU_SKIP")) return "served";

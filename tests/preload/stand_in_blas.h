@@ -63,4 +63,6 @@ int cudaMalloc(void** memory, size_t bytes);
 int cudaGetLastError(void);
 int stand_in_mallocs(void);
 int cuThreadExchangeStreamCaptureMode(int* mode);
+/* Makes a GPU the current one of this thread; at first it is 0. */
+void stand_in_use_device(int device);
 int cudnnBackendExecute(void* handle, void* plan, void* pack);

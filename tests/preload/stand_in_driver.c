@@ -1,4 +1,4 @@
-/* A driver of a GPU that is none. The variable named in each comment changes an answer. */
+/* A driver of two GPUs that are none. The variable named in each comment changes an answer. */
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -10,8 +10,11 @@
 #pragma weak stand_in_calls
 #pragma weak stand_in_inner_calls
 
-static int context;
+static int contexts[2];
+static _Thread_local int current_device;
 static _Thread_local int other; /* STAND_IN_OTHER_CONTEXT: the current one is not the primary one */
+
+void stand_in_use_device(int device) { current_device = device; }
 
 static long number(const char* name, long otherwise) {
   const char* const value = getenv(name);
@@ -19,15 +22,15 @@ static long number(const char* name, long otherwise) {
 }
 
 int cuCtxGetDevice(int* device) {
-  *device = 0;
+  *device = current_device;
   return 0;
 }
 int cuDevicePrimaryCtxRetain(void** primary, int device) {
-  *primary = &context;
-  return device != 0;
+  *primary = &contexts[device];
+  return 0;
 }
 int cuCtxGetCurrent(void** current) {
-  *current = number("STAND_IN_OTHER_CONTEXT", 0) ? (void*)&other : (void*)&context;
+  *current = number("STAND_IN_OTHER_CONTEXT", 0) ? (void*)&other : (void*)&contexts[current_device];
   return 0;
 }
 int cuStreamIsCapturing(void* stream, int* status) {

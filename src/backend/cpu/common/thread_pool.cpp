@@ -115,6 +115,12 @@ void ThreadPool::run(int parts, Part part, void* data) noexcept {
   }
   inside_part = true;
   part(data, 0);
+  for (int i = 0; i < parts - 1; ++i) {
+    Worker& worker = *workers_[static_cast<std::size_t>(i)];
+    if (!take(worker, worker.ticket.load(std::memory_order_relaxed))) continue;
+    part(data, i + 1);
+    pending_.fetch_sub(1, std::memory_order_relaxed);
+  }
   inside_part = false;
   for (int spins = 0; pending_.load(std::memory_order_acquire) != 0; ++spins) {
     if (spins < kSpins) {
@@ -126,9 +132,14 @@ void ThreadPool::run(int parts, Part part, void* data) noexcept {
   busy_.unlock();
 }
 
+bool ThreadPool::take(Worker& worker, std::uint32_t ticket) noexcept {
+  std::uint32_t before = ticket - 1;  // run() returns when all parts are done: the part before was taken
+  return worker.taken.compare_exchange_strong(before, ticket, std::memory_order_acq_rel);
+}
+
 void ThreadPool::work(Worker& worker, int part) {
   inside_part = true;
-  for (std::uint32_t seen = 0;; ++seen) {
+  for (std::uint32_t seen = 0;;) {
     int spins = 0;
     while (worker.ticket.load(std::memory_order_acquire) == seen && spins < kSpins) {
       relax();
@@ -140,6 +151,8 @@ void ThreadPool::work(Worker& worker, int part) {
       worker.sleeping.store(false, std::memory_order_relaxed);
     }
     if (stop_) return;
+    seen = worker.ticket.load(std::memory_order_acquire);
+    if (!take(worker, seen)) continue;
     part_(data_, part);
     pending_.fetch_sub(1, std::memory_order_release);
   }

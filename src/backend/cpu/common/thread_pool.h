@@ -5,8 +5,9 @@
 ///     pool.run(2, [](void* data, int part) { ... }, &data);   // part 0 in this thread, part 1 in a worker
 ///
 /// Workers spin for a short while after their last part and then sleep. Consecutive calls therefore start at
-/// once, and an idle program uses no CPU time. Threads do not survive fork(): a child process starts its own
-/// when it first needs them, and objects made before the fork keep working.
+/// once, and an idle program uses no CPU time. The calling thread also runs the parts that no worker has
+/// begun when its own is done: other programs may use the workers' cores. Threads do not survive fork(): a
+/// child process starts its own when it first needs them, and objects made before the fork keep working.
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -28,10 +29,10 @@ class ThreadPool {
   /// a thread.
   void reserve(int parts);
 
-  /// Runs part(data, 0..parts-1). Needs an earlier reserve(parts). When another thread is inside run(), or a
-  /// part calls run(), all parts run one after the other in the calling thread. Allocates nothing, except for
-  /// the workers of the first call after a fork; when the system cannot create them, the calling thread does
-  /// their work.
+  /// Runs part(data, 0..parts-1), each in one thread. Needs an earlier reserve(parts). When another thread is
+  /// inside run(), or a part calls run(), all parts run one after the other in the calling thread. Allocates
+  /// nothing, except for the workers of the first call after a fork; when the system cannot create them, the
+  /// calling thread does their work.
   void run(int parts, Part part, void* data) noexcept;
 
   /// Pins worker i to the i-th core that this process may use, and the calling thread to the first; `false`
@@ -43,9 +44,12 @@ class ThreadPool {
  private:
   struct alignas(64) Worker {
     std::atomic<std::uint32_t> ticket{0};  ///< grows by 1 per task; workers wait for a change
+    std::atomic<std::uint32_t> taken{0};   ///< the last ticket whose part some thread has begun
     std::atomic<bool> sleeping{false};
     std::thread thread;
   };
+  /// Whether the calling thread has to run the part of this ticket.
+  static bool take(Worker& worker, std::uint32_t ticket) noexcept;
   void work(Worker& worker, int part);
   void add_workers(int parts);  ///< requires busy_
 
@@ -55,7 +59,7 @@ class ThreadPool {
   std::vector<std::unique_ptr<Worker>> workers_;
   Part part_ = nullptr;
   void* data_ = nullptr;
-  bool stop_ = false;
+  std::atomic<bool> stop_ = false;
   bool pinned_ = false;
   alignas(64) std::atomic<int> pending_{0};
 };
