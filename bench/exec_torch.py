@@ -53,6 +53,7 @@ PARTS = ("calls", "gpt2", "gpt2_graph", "llama", "llama_graph", "vit", "vit_grap
 GOALS = {"gemm_geomean": (">=", 1.05), "gemm_p5": (">=", 0.97), "gemm_worst": (">=", 0.9), "gpt2_step": (">=", 1.25),
          "gpt2_gpu": (">=", 1.3), "overhead_us": ("<=", 3), "passed_us": ("<=", 0.15)}
 MAX_GFLOP, MAX_BYTES = 4000, 4e9
+PROCESSORS = 4
 ROUNDS, STEP_ROUNDS, LOSS_STEPS = 5, 7, 20
 QUEUEING_CYCLES = 100_000  # of the GPU's clock, in which the CPU queues a call
 SETTLE_CALLS = 16  # of a product, until `kscout exec --refine` has timed it
@@ -195,6 +196,8 @@ class Process:
 
     def __init__(self, name, before, env):
         self.name = name
+        # Both on the same processors: those of a shared host differ in speed.
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:PROCESSORS])
         self.child = subprocess.Popen([*before, sys.executable, os.path.abspath(__file__), "--worker"], stdin=subprocess.PIPE,
                                       stdout=subprocess.PIPE, env=env, text=True, bufsize=1)
 
