@@ -113,6 +113,10 @@ std::string cpp_array(std::string_view type, std::string_view name, std::span<co
 
 std::string cpp_problem_types(Op op) {
   const Operation& of = operation(op);
+  if (std::ranges::find(of.space.fields, FieldType::list, &ProblemField::type) != of.space.fields.end()) {
+    fail(Errc::unsupported, "a C++ header cannot hold {}, which have a list of sizes: link the library",
+         of.plural);
+  }
   std::string out = enum_text<DType>("DType") + enum_text<Layout>("Layout") + enum_text<Epilogue>("Epilogue");
   if (of.ops.size() > 1) out += enum_text<Op>("Op");
   out += fmt::format("\n// {}\nstruct Problem {{\n", of.meaning);

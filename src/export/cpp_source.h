@@ -34,7 +34,7 @@ std::string cpp_array(std::string_view type, std::string_view name, const std::v
 }
 
 /// The enums of a problem and `struct Problem`: the fields of the operation's problems, with `op` as the
-/// default where it has several.
+/// default where it has several. Throws unsupported for problems with a list.
 std::string cpp_problem_types(Op op);
 
 /// Statements that set the sizes of a problem `name`, for examples.
