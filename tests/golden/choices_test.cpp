@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <kscout/grouped_gemm.h>
 #include <kscout/selector.h>
 
 #include "core/files.h"
@@ -79,6 +80,13 @@ Problem draw_conv(Draw& draw, const Signature& of) {
   }
 }
 
+Problem draw_grouped_gemm(Draw& draw, const Signature& of) {
+  std::vector<std::int64_t> rows(static_cast<std::size_t>(draw.size(7)));
+  const std::int64_t octaves = draw.below(12);
+  for (std::int64_t& one : rows) one = draw.below(4) == 0 ? 0 : draw.size(octaves);
+  return make_grouped_gemm(SizeList(rows), 8 * draw.size(10), 8 * draw.size(10), of.dtype_a, of.layout);
+}
+
 /// The choices of one model: a line for each of the first problems, then hashes of all names.
 std::string choices_of(const fs::path& folder) {
   const std::string name = folder.filename().string();
@@ -95,7 +103,9 @@ std::string choices_of(const fs::path& folder) {
   std::string named, hashes;
   for (std::size_t i = 0; i < kProblems; ++i) {
     const Signature& of = model.data().families[i % model.data().families.size()].signature;
-    const Problem problem = of.op == Op::gemm ? draw_gemm(draw, of) : draw_conv(draw, of);
+    const Problem problem = of.op == Op::gemm           ? draw_gemm(draw, of)
+                            : of.op == Op::grouped_gemm ? draw_grouped_gemm(draw, of)
+                                                        : draw_conv(draw, of);
     std::string chosen = "no config";
     Choice choice;
     if (selector.try_select(problem, choice) == SelectStatus::ok)
