@@ -23,8 +23,11 @@ namespace kscout::preload {
 namespace {
 
 constexpr std::size_t kMaxDecisions = 16384, kMaxIdle = 64;
-/// Products below take a few microseconds: there is little to gain.
-constexpr double kSmallFlop = 2e5;
+/// Products below take about two microseconds: a decision costs more than many of them can gain.
+constexpr double kSmallFlop = 1e5;
+/// A thread that sleeps or has lost its CPU to another program takes longer to start than such a share of a
+/// product takes to compute.
+constexpr double kFlopOfThread = 4e6;
 constexpr int kContestCalls = 12;
 constexpr double kNone = std::numeric_limits<double>::infinity();
 
@@ -70,8 +73,11 @@ struct BlasServer::Decision {
   int calls = 0, running = 0;
   double pick_us = kNone, library_us = kNone;
 
-  /// Whether the next call of a contest is the library's.
-  bool is_librarys_turn() const noexcept { return calls % 2 == 1; }
+  /// The pick computes the first half of a contest's calls: threads of a library may wait actively for more
+  /// work, and would slow down a pick that alternates with it.
+  bool is_librarys_turn() const noexcept { return calls >= kContestCalls / 2; }
+  /// The first call of each is slow.
+  bool counts_next() const noexcept { return calls % (kContestCalls / 2) != 0; }
 };
 
 /// A call between begin() and finish().
@@ -99,9 +105,12 @@ thread_local TimedOriginal timed_original;
 BlasServer::BlasServer(kscout_find find, const ServeSettings& settings) : find_(find), settings_(settings) {}
 BlasServer::~BlasServer() = default;
 
-int BlasServer::threads_for(kscout_entry entry) {
+int BlasServer::threads_for(kscout_entry entry, const GemmProblem& problem) {
   int most = max_threads_;
-  if (most == 0) max_threads_ = most = allowed_threads();
+  if (most == 0) {
+    const FloatingPoint guard;
+    max_threads_ = most = allowed_threads();
+  }
   auto& known = blas_threads_[entry];
   auto* function = known.load();
   if (!function) {
@@ -110,11 +119,13 @@ int BlasServer::threads_for(kscout_entry entry) {
     if (!function) function = [] { return std::numeric_limits<int>::max(); };
     known = function;
   }
-  return std::clamp(function(), 1, most);
+  const double worthwhile = std::max(1.0, flop_count(problem) / kFlopOfThread);
+  return static_cast<int>(std::min<double>(std::clamp(function(), 1, most), worthwhile));
 }
 
 BlasServer::Decision& BlasServer::decide(const Asked& asked) {
   if (const auto found = decisions_.find(asked); found != decisions_.end()) return *found->second;
+  const FloatingPoint guard;
   auto decision = std::make_unique<Decision>();
   try {
     choose(asked, *decision);
@@ -151,7 +162,7 @@ void BlasServer::choose(const Asked& asked, Decision& decision) {
 }
 
 Passed BlasServer::begin(kscout_entry entry, const GemmProblem& problem, Running& running) {
-  const Asked asked{problem, threads_for(entry)};
+  const Asked asked{problem, threads_for(entry, problem)};
   const std::scoped_lock lock(mutex_);
   if (decisions_.size() >= kMaxDecisions && !decisions_.contains(asked)) return Passed::failed;
   Decision& one = decide(asked);
@@ -159,7 +170,7 @@ Passed BlasServer::begin(kscout_entry entry, const GemmProblem& problem, Running
   running.decision = &one;
   if (one.is_open && one.calls < kContestCalls) {
     running.timed = true;
-    running.counts = one.calls >= 2;
+    running.counts = one.counts_next();
     const bool library = one.is_librarys_turn();
     ++one.calls;
     ++one.running;
@@ -169,6 +180,7 @@ Passed BlasServer::begin(kscout_entry entry, const GemmProblem& problem, Running
     running.launch = std::move(one.idle.back());
     one.idle.pop_back();
   } else {
+    const FloatingPoint guard;
     running.launch = solvers_[asked.threads]->make_ready(problem, one.solution);
   }
   if (one.workspace_bytes > 0) {
@@ -213,13 +225,13 @@ Passed BlasServer::serve(kscout_entry entry, const GemmProblem& problem, const O
     } else if (operands.alpha == 0) {
       why = Passed::nothing;
     } else {
-      const FloatingPoint guard;
       Running running;
       why = begin(entry, problem, running);
       if (running.timed) running.begin = now_ns();
       if (why == Passed::timed) {
         timed_original = {running.decision, running.counts, running.begin};
       } else if (why == Passed::none) {
+        const FloatingPoint guard;
         void* const workspace =
             running.workspace ? running.workspace->at_least(host_memory(), running.decision->workspace_bytes)
                               : nullptr;

@@ -61,7 +61,8 @@ class BlasServer {
   struct Decision;
   struct Running;
 
-  int threads_for(kscout_entry entry);
+  /// At most as many as the BLAS may use, and as are worthwhile.
+  int threads_for(kscout_entry entry, const GemmProblem& problem);
   Decision& decide(const Asked& asked);
   void choose(const Asked& asked, Decision& decision);
   /// The launch and workspace of a call, unless a reason is returned.
