@@ -17,21 +17,12 @@
 #include "core/fail.h"
 #include "core/files.h"
 #include "core/process.h"
+#include "core/split.h"
 #include "outputs.h"
 
 namespace kscout::cli {
 
 namespace {
-
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
-    if (end > begin) lines.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return lines;
-}
 
 /// Libraries that the loader does not find for a program, according to the program's own list
 /// (LD_TRACE_LOADED_OBJECTS).
@@ -41,9 +32,9 @@ std::vector<std::string> missing_libraries(const std::filesystem::path& program)
   const ProgramResult listed = kscout::run_program({program.string()}, kMaxSeconds);
   unsetenv("LD_TRACE_LOADED_OBJECTS");
   std::vector<std::string> missing;
-  for (const std::string& line : lines_of(listed.output)) {
+  for (const std::string_view line : parts_in(listed.output, "\n")) {
     const std::size_t name = line.find_first_not_of(" \t"), arrow = line.find(" => not found");
-    if (arrow != std::string::npos && name < arrow) missing.push_back(line.substr(name, arrow - name));
+    if (arrow != std::string::npos && name < arrow) missing.emplace_back(line.substr(name, arrow - name));
   }
   return missing;
 }
@@ -57,7 +48,9 @@ std::vector<std::string> folders_of_wheels(const std::string& python) {
       "  spec = find_spec(name)\n"
       "  if spec and spec.submodule_search_locations: print(spec.submodule_search_locations[0] + part)\n";
   try {
-    return lines_of(kscout::run_program({python, "-c", code}, kMaxSeconds).output);
+    const std::string output = kscout::run_program({python, "-c", code}, kMaxSeconds).output;
+    const auto lines = parts_in(output, "\n");
+    return {lines.begin(), lines.end()};
   } catch (const Error&) {  // no such program
     return {};
   }

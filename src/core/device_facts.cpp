@@ -19,15 +19,9 @@ namespace kscout {
 
 namespace {
 
-std::string_view trim(std::string_view text) {
-  const auto first = text.find_first_not_of(" \t\r\n");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t\r\n") - first + 1);
-}
-
 /// Leading number of a text, or unknown.
 double leading_number(std::string_view text) {
-  text = trim(text);
+  text = trimmed(text);
   double value = Device::unknown;
   std::from_chars(text.data(), text.data() + text.size(), value);
   return value;
@@ -36,8 +30,8 @@ double leading_number(std::string_view text) {
 /// Bytes of a cache size as /sys prints it: "512K" or "2M".
 double parse_cache_bytes(std::string_view text) {
   const double value = leading_number(text);
-  const std::string_view trimmed = trim(text);
-  const char unit = trimmed.empty() ? ' ' : trimmed.back();
+  const std::string_view size = trimmed(text);
+  const char unit = size.empty() ? ' ' : size.back();
   return value * (unit == 'K' ? 1024.0 : unit == 'M' ? 1048576.0 : 1.0);
 }
 
@@ -62,8 +56,8 @@ CpuInfo parse_cpuinfo(const std::string& text) {
   for (std::string line; std::getline(lines, line);) {
     const auto colon = line.find(':');
     if (colon == std::string::npos) continue;
-    const std::string key(trim(std::string_view(line).substr(0, colon)));
-    const std::string value(trim(std::string_view(line).substr(colon + 1)));
+    const std::string key(trimmed(std::string_view(line).substr(0, colon)));
+    const std::string value(trimmed(std::string_view(line).substr(colon + 1)));
     info.first.try_emplace(key, value);
     if (key == "cpu MHz") info.highest_mhz = std::fmax(info.highest_mhz, leading_number(value));
   }
@@ -113,9 +107,9 @@ void describe_topology(const ReadText& read, std::span<const int> allowed, Devic
 void describe_caches(const ReadText& read, int cpu, Device& device) {
   for (int index = 0; index < 8; ++index) {
     const std::string folder = cpu_folder(cpu) + fmt::format("cache/index{}/", index);
-    const std::string level(trim(read(folder + "level")));
+    const std::string level(trimmed(read(folder + "level")));
     if (level.empty()) return;
-    if (trim(read(folder + "type")) == "Instruction") continue;
+    if (trimmed(read(folder + "type")) == "Instruction") continue;
     const double bytes = parse_cache_bytes(read(folder + "size"));
     if (level == "1") device.l1_bytes = bytes;
     if (level == "2") device.l2_bytes = bytes;
@@ -235,13 +229,6 @@ Device describe_cpu(const ReadText& read, std::span<const int> allowed_cpus) {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view kBlank = " \t\r";
-  const std::size_t first = text.find_first_not_of(kBlank);
-  return first == std::string_view::npos ? std::string_view{}
-                                         : text.substr(first, text.find_last_not_of(kBlank) - first + 1);
-}
 
 std::string name_of(const Device& device) { return amd_gpu_name(device.arch, device.cores); }
 

@@ -17,19 +17,9 @@
 
 #include "core/fail.h"
 #include "core/field_text.h"
+#include "core/split.h"
 
 namespace kscout {
-
-/// The parts between separators; at least one.
-inline std::vector<std::string_view> split(std::string_view text, char separator) {
-  std::vector<std::string_view> parts;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(separator, begin), text.size());
-    parts.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return parts;
-}
 
 /// "4x5x6" as numbers. Throws invalid_argument that quotes `line`, which contains them.
 inline std::vector<std::int64_t> read_sizes(std::string_view text, std::string_view line) {

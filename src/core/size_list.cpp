@@ -7,6 +7,7 @@
 #include <kscout/size_list.h>
 
 #include "core/fail.h"
+#include "core/split.h"
 
 namespace kscout {
 
@@ -26,10 +27,7 @@ std::string size_list_text(const SizeList& list) { return fmt::format("{}", fmt:
 
 SizeList parse_size_list(std::string_view text) {
   std::vector<std::int64_t> sizes;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find('+', begin), text.size());
-    const std::string_view part = text.substr(begin, end - begin);
-    begin = end + 1;
+  for (const std::string_view part : split(text, '+')) {
     const char* const last = part.data() + part.size();
     const auto [stop, error] = std::from_chars(part.data(), last, sizes.emplace_back());
     if (error == std::errc() && stop == last && !part.empty()) continue;

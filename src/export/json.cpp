@@ -1,6 +1,8 @@
 // Writes a model as JSON, for programs that read neither .ksf nor LightGBM text.
 #include <cmath>
 
+#include <kscout/provider.h>
+
 #include "core/hash.h"
 #include "core/json_fields.h"
 #include "export/header.h"

@@ -12,6 +12,7 @@
 #include "core/files.h"
 #include "core/log.h"
 #include "core/process.h"
+#include "core/split.h"
 #include "generate/project.h"
 
 namespace kscout {
@@ -66,15 +67,11 @@ namespace fs = std::filesystem;
 /// `else_first`, otherwise nothing.
 std::string line_with(const fs::path& log, std::string_view word, bool else_first) {
   const std::string text = read_file(log);
-  std::string first;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
-    const std::string line = text.substr(begin, end - begin);
-    begin = end + 1;
-    if (line.find(word) != std::string::npos) return line;
-    if (first.empty() && else_first) first = line;
+  const auto lines = parts_in(text, "\n");
+  for (const std::string_view line : lines) {
+    if (line.find(word) != std::string_view::npos) return std::string(line);
   }
-  return first;
+  return std::string(else_first && !lines.empty() ? lines.front() : std::string_view());
 }
 
 std::string complaint(const fs::path& log) {

@@ -8,6 +8,7 @@
 #include "core/fail.h"
 #include "core/files.h"
 #include "core/numbers.h"
+#include "core/split.h"
 #include "lightgbm/lightgbm.h"
 
 namespace kscout {
@@ -89,13 +90,8 @@ std::vector<T> numbers_of(const Block& block, std::string_view key, std::size_t 
 }
 
 std::vector<std::string> words_of(std::string_view text) {
-  std::vector<std::string> words;
-  while (!text.empty()) {
-    const std::size_t end = text.find(' ');
-    if (end != 0) words.emplace_back(text.substr(0, end));
-    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
-  }
-  return words;
+  const auto words = parts_in(text, " ");
+  return {words.begin(), words.end()};
 }
 
 /// Objectives grouped by their link. An additional word of the regression objectives states reg_sqrt.

@@ -20,6 +20,7 @@
 #include "core/hash.h"
 #include "core/indexing.h"
 #include "family/rules.h"
+#include "sweep/journal.h"
 
 namespace kscout {
 

@@ -217,12 +217,8 @@ bool is_scaled(DType dtype) { return dtype == DType::fp8 || dtype == DType::bf8;
 
 /// Splits "16x64x32" into sizes; accepts x and X.
 std::vector<std::string_view> crossed(std::string_view line) {
-  std::vector<std::string_view> sizes;
-  for (std::size_t begin = 0; begin <= line.size();) {
-    const std::size_t end = std::min(line.find_first_of("xX", begin), line.size());
-    sizes.push_back(trimmed(line.substr(begin, end - begin)));
-    begin = end + 1;
-  }
+  std::vector<std::string_view> sizes = split(line, "xX");
+  for (std::string_view& size : sizes) size = trimmed(size);
   return sizes;
 }
 

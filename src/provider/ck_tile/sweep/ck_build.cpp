@@ -11,6 +11,7 @@
 #include "core/files.h"
 #include "core/json_fields.h"
 #include "core/process.h"
+#include "core/split.h"
 #include "family/family_file.h"
 #include "sweep/journal.h"
 #include "sweep/plan.h"
@@ -38,13 +39,10 @@ CkKernel kernel_of(const CkBuild& build, const std::string& name) {
 std::vector<std::string> listed_names(const fs::path& list) {
   std::vector<std::string> names;
   const std::string text = read_file(list);
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
-    std::string line = text.substr(begin, end - begin);
-    begin = end + 1;
-    line.resize(std::min(line.find_first_of(" \t\r,|"), line.size()));
-    if (line.starts_with(kPrefix)) line.erase(0, kPrefix.size());
-    if (!line.empty() && line.front() != '#') names.push_back(line);
+  for (std::string_view line : split(text, '\n')) {
+    line = line.substr(0, line.find_first_of(" \t\r,|"));
+    if (line.starts_with(kPrefix)) line.remove_prefix(kPrefix.size());
+    if (!line.empty() && line.front() != '#') names.emplace_back(line);
   }
   return names;
 }
