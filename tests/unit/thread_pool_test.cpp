@@ -1,4 +1,4 @@
-#include "backend/cpu/thread_pool.h"
+#include "backend/cpu/common/thread_pool.h"
 
 #include <array>
 
