@@ -26,8 +26,8 @@ struct HeaderOptions {
   std::optional<Target> target;  ///< instead of the model's default
 };
 
-/// Throws invalid_argument for a target that the model lacks and for an invalid namespace, and unsupported for
-/// a model of problems with a list of sizes (grouped GEMMs).
+/// Throws invalid_argument for a target that the model lacks and for an invalid namespace, and unsupported
+/// for a model of problems with a list of sizes (grouped GEMMs).
 std::string model_header(const Model& model, const HeaderOptions& options);
 
 /// A row of a lookup table.

@@ -123,8 +123,8 @@ void use_config(ReadyConfig& one, const Problem& problem, const KernelConfig& co
   Backend& backend = solver.backend_of(problem, config);
   keep_choice(problem, direct_form(problem), {.config = config}, backend, *one.ran);
   const Limits limits = solver.limits_with({});
-  one.launch = limits.any() ? backend.prepare_within(problem, config, limits)
-                            : backend.prepare(problem, config);
+  one.launch =
+      limits.any() ? backend.prepare_within(problem, config, limits) : backend.prepare(problem, config);
 }
 
 void make_ready(ReadyConfig& one, const std::string& name, const RunRequest& request, const Problem& problem,
