@@ -29,6 +29,7 @@ inline constexpr int kLgbmPredictNormal = 0;
 inline constexpr int kLgbmImportanceSplit = 0;
 
 const char* LGBM_GetLastError();
+int LGBM_SetMaxThreads(int threads);  // of benchmarks
 int LGBM_RegisterLogCallback(void (*callback)(const char*));
 
 int LGBM_DatasetCreateFromMat(const void* data, int data_type, std::int32_t rows, std::int32_t columns,
