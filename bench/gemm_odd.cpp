@@ -42,8 +42,6 @@ struct Options {
   bool forms = false;
 };
 
-constexpr double kNone = kUnknown;
-
 /// The problem with the sizes that are no multiples of 8 rounded up to multiples of 64.
 GemmProblem padded_by_hand(GemmProblem problem) {
   for (std::int64_t* const size : {&problem.m, &problem.n, &problem.k}) {
@@ -55,8 +53,8 @@ GemmProblem padded_by_hand(GemmProblem problem) {
 struct Row {
   GemmProblem problem;
   std::string config, form;
-  double first = kNone, ours = kNone, direct = kNone, padded = kNone, torch = kNone, copies = 0,
-         predicted = kNone, predicted_copies = 0;
+  double first = kUnknown, ours = kUnknown, direct = kUnknown, padded = kUnknown, torch = kUnknown,
+         copies = 0, predicted = kUnknown, predicted_copies = 0;
   std::vector<std::pair<std::string, double>> forms;  ///< with --forms: each form's total, by its problem
 };
 
@@ -74,7 +72,7 @@ class Match {
       if (launch) players.push_back({fmt::format("{} by {}", print(problem), name), std::move(launch)});
       return players.size();
     };
-    const auto time_of = [&](std::size_t place) { return place == 0 ? kNone : players[place - 1].us; };
+    const auto time_of = [&](std::size_t place) { return place == 0 ? kUnknown : players[place - 1].us; };
     std::size_t first = 0;
     if (auto launch = prepared(problem, library_suggestion(1)))
       first = add("suggestion 1", std::move(launch));
@@ -92,7 +90,7 @@ class Match {
         if (!inner) continue;
         form_places.push_back(add(print(form.problem),
                                   padded_launch(problem, form, std::move(inner), cuda_backend().memory())));
-        row.forms.emplace_back(print(form.problem), kNone);
+        row.forms.emplace_back(print(form.problem), kUnknown);
       }
     }
     row.copies = GpuTable(problem).time(players, padded ? std::optional(ours_at - 1) : std::nullopt);
@@ -124,7 +122,7 @@ class Match {
     Solution solution = without_.solve(problem);
     players.push_back({print(problem) + " by the dispatcher", without_.make_ready(problem, solution)});
     GpuTable(problem).time(players);
-    double best = kNone;
+    double best = kUnknown;
     for (const Player& one : players) best = std::fmin(best, one.us);
     return best;
   }
@@ -133,7 +131,7 @@ class Match {
 };
 
 double at_share(std::vector<double> values, double share) {
-  if (values.empty()) return kNone;
+  if (values.empty()) return kUnknown;
   std::ranges::sort(values);
   return values[std::min(values.size() - 1,
                          static_cast<std::size_t>(share * static_cast<double>(values.size())))];

@@ -32,10 +32,9 @@
 #include "backend/cpu/cpu_backend.h"
 #include "bench_program.h"
 #include "core/fail.h"
-#include "core/numbers.h"
 #include "cpu_timing.h"
 #include "measure/load_watch.h"
-#include "op/grouped_gemm/grouped_gemm_sets.h"
+#include "moe_layers.h"
 
 namespace kscout::bench {
 namespace {
@@ -67,17 +66,10 @@ double operand_bytes(const GroupedGemmProblem& p) {
   return sizeof(float) * elements;
 }
 
-/// Every i-th problem of set `moe` that is within the limits, in the order of their operations.
 std::vector<GroupedGemmProblem> sample_of_set(const Options& options) {
-  auto all = make_grouped_gemm_set("moe", DType::fp32, {});
-  std::erase_if(all, [&](const GroupedGemmProblem& p) {
-    return flop_count(p) > 1e9 * options.max_gflop || operand_bytes(p) > options.max_bytes || p.m_filled < 2;
+  return sample_of_moe(DType::fp32, options.count, [&](const GroupedGemmProblem& p) {
+    return flop_count(p) <= 1e9 * options.max_gflop && operand_bytes(p) <= options.max_bytes;
   });
-  std::ranges::stable_sort(all, {}, [](const GroupedGemmProblem& p) { return flop_count(p); });
-  const std::size_t count = std::min(options.count, all.size());
-  std::vector<GroupedGemmProblem> some;
-  for (std::size_t i = 0; i < count; ++i) some.push_back(all[i * all.size() / count]);
-  return some;
 }
 
 std::vector<GroupedGemmProblem> problems_of(const Options& options) {
@@ -231,15 +223,6 @@ void print_row(const Row& row) {
   std::fflush(stdout);
 }
 
-/// Prints geometric mean, tenth percentile and minimum of the ratios that are known.
-void print_ratios(std::string_view name, std::vector<double> ratios) {
-  std::erase_if(ratios, [](double ratio) { return std::isnan(ratio); });
-  if (ratios.empty()) return;
-  fmt::print("RESULT grouped.geomean_{} {:.3f} x\n", name, geomean(ratios));
-  fmt::print("RESULT grouped.p10_{} {:.3f} x\n", name, quantile(ratios, 0.1));
-  fmt::print("RESULT grouped.min_{} {:.3f} x\n", name, std::ranges::min(ratios));
-}
-
 int run(const Options& options) {
   const auto problems = problems_of(options);
   if (options.list) {
@@ -266,13 +249,9 @@ int run(const Options& options) {
   }
   fmt::print("{} problems; the padded operands of {} exceed --max-bytes\n", problems.size(),
              std::ranges::count_if(padded, [](double ratio) { return std::isnan(ratio); }));
-  print_ratios("vs_launches", launches);
-  print_ratios("vs_padded", padded);
-  if (options.best) {
-    double sum = 0;
-    for (const double share : best) sum += share;
-    fmt::print("RESULT grouped.chosen_vs_best {:.1f} %\n", 100 * sum / static_cast<double>(best.size()));
-  }
+  print_ratios("grouped", "vs_launches", launches);
+  print_ratios("grouped", "vs_padded", padded);
+  if (options.best) print_chosen("grouped", best);
   return 0;
 }
 

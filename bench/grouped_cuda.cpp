@@ -28,11 +28,10 @@
 
 #include "backend/cuda/cuda_backend.h"
 #include "bench_program.h"
-#include "core/numbers.h"
 #include "dispatch/solver.h"
 #include "gpu_match.h"
 #include "gpu_table.h"
-#include "op/grouped_gemm/grouped_gemm_sets.h"
+#include "moe_layers.h"
 #include "torch_times.h"
 
 namespace kscout::bench {
@@ -53,18 +52,11 @@ struct Row {
   double ours = kUnknown, launches = kUnknown, padded = kUnknown, torch = kUnknown, best = kUnknown;
 };
 
-/// Every i-th problem of set `moe` within the limit, in the order of their operations.
 std::vector<GroupedGemmProblem> sample_of_set(const Options& options) {
-  auto all = make_grouped_gemm_set("moe", options.dtype, {});
-  std::erase_if(all, [&](const GroupedGemmProblem& p) {
+  return sample_of_moe(options.dtype, options.count, [&](const GroupedGemmProblem& p) {
     const double b = static_cast<double>(p.groups) * static_cast<double>(p.n * p.k);
-    return p.m_filled < 2 || bytes_per_element(p.dtype_b) * b > options.max_bytes;
+    return bytes_per_element(p.dtype_b) * b <= options.max_bytes;
   });
-  std::ranges::stable_sort(all, {}, [](const GroupedGemmProblem& p) { return flop_count(p); });
-  const std::size_t count = std::min(options.count, all.size());
-  std::vector<GroupedGemmProblem> some;
-  for (std::size_t i = 0; i < count; ++i) some.push_back(all[i * all.size() / count]);
-  return some;
 }
 
 /// One GEMM per group with rows, on the operands of the grouped GEMM.
@@ -154,16 +146,11 @@ Row measure(const GroupedGemmProblem& p, const Options& options, Solver& solver)
   return row;
 }
 
-void print_ratios(std::string_view name, const std::vector<Row>& rows, double Row::*peer) {
-  std::vector<double> ratios;
-  for (const Row& row : rows) {
-    if (!std::isnan(row.*peer)) ratios.push_back(row.*peer / row.ours);
-  }
-  if (ratios.empty()) return;
-  fmt::print("{} problems compared with {}\n", ratios.size(), name);
-  fmt::print("RESULT grouped_cuda.geomean_{} {:.3f} x\n", name, geomean(ratios));
-  fmt::print("RESULT grouped_cuda.p10_{} {:.3f} x\n", name, quantile(ratios, 0.1));
-  fmt::print("RESULT grouped_cuda.min_{} {:.3f} x\n", name, std::ranges::min(ratios));
+/// A peer's time over ours.
+std::vector<double> ratios(const std::vector<Row>& rows, double Row::*peer) {
+  std::vector<double> all;
+  for (const Row& row : rows) all.push_back(row.*peer / row.ours);
+  return all;
 }
 
 int run(const Options& options) {
@@ -199,14 +186,10 @@ int run(const Options& options) {
                          row.padded, row.torch, row.best, row.config, row.best_config, row.all);
     rows.push_back(std::move(row));
   }
-  print_ratios("vs_launches", rows, &Row::launches);
-  print_ratios("vs_padded", rows, &Row::padded);
-  print_ratios("vs_torch", rows, &Row::torch);
-  if (options.best) {
-    double sum = 0;
-    for (const Row& row : rows) sum += row.best / row.ours;
-    fmt::print("RESULT grouped_cuda.chosen_vs_best {:.1f} %\n", 100 * sum / static_cast<double>(rows.size()));
-  }
+  print_ratios("grouped_cuda", "vs_launches", ratios(rows, &Row::launches));
+  print_ratios("grouped_cuda", "vs_padded", ratios(rows, &Row::padded));
+  print_ratios("grouped_cuda", "vs_torch", ratios(rows, &Row::torch));
+  if (options.best) print_chosen("grouped_cuda", ratios(rows, &Row::best));
   return 0;
 }
 

@@ -20,39 +20,13 @@
 #include "fields.h"
 #include "gemm.h"
 #include "operands.h"
+#include "packed.h"
 #include "problem.h"
 #include "selector.h"
 
 namespace kscout::python {
 
 namespace {
-
-nb::object new_result(const Problem& problem, const Sizes& shape) {
-  return nb::module_::import_("numpy").attr("empty")(nb::tuple(nb::cast(shape)), numpy_type(problem));
-}
-
-/// Where a call's kernel runs: `stream` is a cudaStream_t or hipStream_t, or 0 for the GPU's default queue.
-RunOn run_on(std::uintptr_t stream, const MemorySpace& space, const Limits& limits = {}) {
-  if (stream != 0 && space.kind == MemoryKind::host) {
-    throw Error(Errc::invalid_argument,
-                "stream=" + std::to_string(stream) +
-                    ": arrays in the host's memory are computed in the calling thread; leave it out");
-  }
-  return {.stream = {reinterpret_cast<void*>(stream)}, .limits = limits};
-}
-
-/// The array for the result: the one given as c, or a new one. Throws for arguments that go only with others.
-nb::object result_of(const Problem& problem, const ArrayCall& call, const Sizes& shape) {
-  if (!call.c.is_none()) return call.c;
-  if (call.beta != 0)
-    throw Error(Errc::invalid_argument, "beta=" + std::to_string(call.beta) + " reads C; give it as c");
-  if (space_of("a", call.a).kind != MemoryKind::host) {
-    throw Error(
-        Errc::invalid_argument,
-        "array a is in a GPU's memory: give the array for the result as c, of the package that a is of");
-  }
-  return new_result(problem, shape);
-}
 
 /// Runs without Python's global lock.
 void run_into(Dispatcher& dispatcher, const Problem& problem, const ArrayCall& call, const OutputArray& c,
@@ -187,113 +161,6 @@ nb::object run_convolution(Dispatcher& dispatcher, const ArrayConvolution& of, s
   dispatcher.run(of.problem, operands_of(of.problem.op(), of.tensors), on);
   of.finish();
   return of.result;
-}
-
-/// A filter that a dispatcher packed for images of one shape. The dispatcher lives as long.
-struct PackedConvolution {
-  Dispatcher* dispatcher;
-  int axes;
-  PackedFilter filter;
-  MemorySpace space;
-
-  const char* image() const { return filter.problem().op() == Op::conv_fwd ? "x" : "grad_output"; }
-};
-
-PackedConvolution pack_convolution(Dispatcher& dispatcher, int axes, const ArrayConvolution& of,
-                                   std::uintptr_t stream) {
-  const RunOn on = run_on(stream, of.tensors.space);
-  const nb::gil_scoped_release unlocked;
-  return {&dispatcher, axes, dispatcher.pack_filter(of.problem.conv(), of.tensors, on.stream),
-          of.tensors.space};
-}
-
-void bind_packed_convolution(nb::module_& module) {
-  nb::class_<PackedConvolution> packed(
-      module, "PackedConvolution",
-      "A convolution whose filter was packed once, for many calls.\n"
-      "\n"
-      "    packed = registry.pack_conv2d(x, w, padding=1)\n"
-      "    y = packed(x)                                    # as conv2d(x, w, padding=1), but packs nothing\n"
-      "\n"
-      "It owns the packed filter: w may change or be deleted. Every image has the shape, memory order, type "
-      "and memory of the array that it was packed for.");
-  packed.def(
-      "__call__",
-      [](PackedConvolution& self, InputArray image, nb::object out, std::uintptr_t stream) {
-        const auto of =
-            packed_convolution_of(self.filter.problem(), self.axes, self.space, {self.image(), &image}, out);
-        const RunOn on = run_on(stream, self.space);
-        {
-          const nb::gil_scoped_release unlocked;
-          self.dispatcher->run(self.filter, of.tensors, on);
-        }
-        return of.result;
-      },
-      nb::arg("image").noconvert(), nb::kw_only(), nb::arg("out") = nb::none(), nb::arg("stream") = 0,
-      "Computes the convolution of the image (pack_conv2d), or the input's gradient from the output's "
-      "(pack_conv2d_input). `out` and `stream` are as in conv2d().");
-  packed.def_prop_ro(
-      "problem", [](const PackedConvolution& self) { return as_python(self.filter.problem().conv()); },
-      nb::sig("def problem(self) -> Conv"), "The convolution, with prepacked.");
-  packed.def_prop_ro(
-      "solution", [](const PackedConvolution& self) { return self.filter.solution(); },
-      "The config that runs, and the problem that its kernel computes.");
-  packed.def_prop_ro(
-      "bytes", [](const PackedConvolution& self) { return self.filter.bytes(); },
-      "Bytes of memory that it owns.");
-  packed.def_prop_ro(
-      "setup_us", [](const PackedConvolution& self) { return self.filter.setup_us(); },
-      "Microseconds that packing took.");
-}
-
-/// A GEMM's B that a dispatcher packed. The dispatcher lives as long.
-struct PackedB {
-  Dispatcher* dispatcher;
-  PackedFilter filter;
-
-  nb::object run(const ArrayCall& call, std::uintptr_t stream) {
-    const Problem& problem = filter.problem();
-    const ArrayOperands& arrays = array_operands(problem.kind());
-    const nb::object result = result_of(problem, call, arrays.result_shape(problem));
-    const Buffers buffers = arrays.buffers(problem, call, writable("c", result));
-    const RunOn on = run_on(stream, buffers.space);
-    const nb::gil_scoped_release unlocked;
-    dispatcher->run(filter, GemmBuffers::of(buffers), on);
-    return result;
-  }
-};
-
-void bind_packed_b(nb::module_& module) {
-  nb::class_<PackedB> packed(
-      module, "PackedB",
-      "A GEMM whose B, such as the weight of a layer, was packed once for many calls.\n"
-      "\n"
-      "    packed = registry.pack_b(kscout.problem_of(a, b), b)\n"
-      "    c = packed(a)                            # as matmul(a, b), but never copies b to aligned lines\n"
-      "\n"
-      "It owns the packed B: b may change or be deleted.");
-  packed.def(
-      "__call__",
-      [](PackedB& self, InputArray a, nb::object c, double alpha, double beta, std::optional<InputArray> bias,
-         std::uintptr_t stream) {
-        ArrayCall call{.a = a, .b = {}, .c = c, .alpha = alpha, .beta = beta, .b_is_packed = true};
-        if (bias) call.further.emplace("bias", *bias);
-        return self.run(call, stream);
-      },
-      nb::arg("a").noconvert(), nb::arg("c") = nb::none(), nb::kw_only(), nb::arg("alpha") = 1.0,
-      nb::arg("beta") = 0.0, nb::arg("bias").noconvert() = nb::none(), nb::arg("stream") = 0,
-      "Computes c = alpha * a @ b + beta * c; returns c. The arguments are those of run().");
-  packed.def_prop_ro(
-      "problem", [](const PackedB& self) { return as_python(self.filter.problem().gemm()); },
-      nb::sig("def problem(self) -> Gemm"), "The GEMM.");
-  packed.def_prop_ro(
-      "solution", [](const PackedB& self) { return self.filter.solution(); },
-      "The config that runs, and the problem that its kernel computes.");
-  packed.def_prop_ro(
-      "bytes", [](const PackedB& self) { return self.filter.bytes(); }, "Bytes of memory that it owns.");
-  packed.def_prop_ro(
-      "setup_us", [](const PackedB& self) { return self.filter.setup_us(); },
-      "Microseconds that packing took.");
 }
 
 /// pack_conv1d, pack_conv2d, pack_conv3d, and the same for the input's gradient.
@@ -607,8 +474,7 @@ void bind_dispatch(nb::module_& module) {
       "The problem of a @ b: sizes and types of the arrays, layout and leading dimensions from their "
       "strides.");
   bind_solution(module);
-  bind_packed_convolution(module);
-  bind_packed_b(module);
+  bind_packed(module);
   bind_registry(module);
   bind_dispatcher(module);
 }

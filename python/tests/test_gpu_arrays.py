@@ -53,6 +53,15 @@ c[:] = 0
 registry.run(Gemm(24, 16, 40, dtype="fp16"), OnGpu(a), OnGpu(b.T), result, stream=0)
 assert np.abs(c - expected).max() < 0.05 * np.abs(expected).max()
 
+grouped, rows = "grouped_gemm:5+0+19x16x40:fp16:rcr", [slice(0, 5), slice(5, 5), slice(5, 24)]
+weights = rng.standard_normal((3, 16, 40)).astype(np.float16)
+c[:] = 0
+registry.run(grouped, OnGpu(a), OnGpu(weights), result)
+for of_group, weight in zip(rows, weights):
+    exact = a[of_group].astype(np.float64) @ weight.T.astype(np.float64)
+    assert np.abs(c[of_group] - exact).max(initial=0) < 0.05 * np.abs(expected).max()
+refused("takes (3, 16, 40)", lambda: registry.run(grouped, OnGpu(a), OnGpu(weights[:2]), result))
+
 refused("give the array for the result as c", lambda: registry.matmul(OnGpu(a), OnGpu(b.T)))
 refused("another memory than a", lambda: registry.matmul(OnGpu(a), b.T, OnGpu(c)))
 refused("memory cuda:1, which no backend here reaches", lambda: registry.matmul(OnGpu(a, 1), OnGpu(b.T, 1), OnGpu(c, 1)))

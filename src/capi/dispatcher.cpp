@@ -147,6 +147,19 @@ kscout_status run_config(kscout_dispatcher* dispatcher, const Problem* problem, 
   });
 }
 
+/// `make`: the dispatcher's function that packs.
+template <class Make, class Problem, class Buffers>
+kscout_status pack(Make make, kscout_dispatcher* dispatcher, const Problem* problem, const Buffers* buffers,
+                   kscout_packed_filter** packed) {
+  return guarded([&] {
+    refuse_null(packed, "packed");
+    const Buffers& given = checked(buffers);
+    PackedFilter made =
+        (dispatcher_of(dispatcher).*make)(problem_of(problem), operands_of(given), {given.stream});
+    *packed = new kscout_packed_filter{std::move(made)};
+  });
+}
+
 }  // namespace
 
 kscout_status kscout_registry_here(kscout_registry** registry) {
@@ -297,24 +310,11 @@ kscout_status kscout_run_config_conv(kscout_dispatcher* dispatcher, const kscout
 
 kscout_status kscout_pack_filter(kscout_dispatcher* dispatcher, const kscout_conv* problem,
                                  const kscout_conv_buffers* filter, kscout_packed_filter** packed) {
-  return guarded([&] {
-    refuse_null(packed, "packed");
-    const kscout_conv_buffers& given = checked(filter);
-    PackedFilter made =
-        dispatcher_of(dispatcher).pack_filter(problem_of(problem), operands_of(given), {given.stream});
-    *packed = new kscout_packed_filter{std::move(made)};
-  });
+  return pack(&Dispatcher::pack_filter, dispatcher, problem, filter, packed);
 }
-
 kscout_status kscout_pack_b(kscout_dispatcher* dispatcher, const kscout_gemm* problem,
                             const kscout_buffers* b, kscout_packed_filter** packed) {
-  return guarded([&] {
-    refuse_null(packed, "packed");
-    const kscout_buffers& given = checked(b);
-    PackedFilter made =
-        dispatcher_of(dispatcher).pack_b(problem_of(problem), operands_of(given), {given.stream});
-    *packed = new kscout_packed_filter{std::move(made)};
-  });
+  return pack(&Dispatcher::pack_b, dispatcher, problem, b, packed);
 }
 
 void kscout_packed_filter_free(kscout_packed_filter* packed) { delete packed; }
