@@ -348,8 +348,16 @@ std::string tunableop_text(const std::string& source) {
 
 void run(ProblemsOptions& options, ReadEfficiencies read) {
   if (!options.top_up.empty() && !read) throw NeedsLab{};
+  const auto gemms_only = [&] {
+    if (!options.request.epilogues.empty())
+      fail(Errc::invalid_argument, "--epilogue: is of GEMMs; other problems have none, so leave it out");
+  };
+  const auto run_of_convolutions = [&] {
+    gemms_only();
+    run_convolutions(options, read);
+  };
   if (!options.top_up.empty() || !options.miopen.empty() || !options.merge.empty())
-    return run_convolutions(options, read);
+    return run_of_convolutions();
   if (options.set.empty() && options.request.file.empty() && options.tunableop.empty())
     return list_sets(options.format);
   if (!options.set.empty() && !options.request.file.empty() && options.set != "file") {
@@ -366,14 +374,17 @@ void run(ProblemsOptions& options, ReadEfficiencies read) {
     options.request.text = read_problem_text(options.request.file);
   if (options.request.text &&
       same_operation(operation_of_text(*options.request.text).ops.front(), Op::conv_fwd))
-    return run_convolutions(options, read);
-  if (is_conv_set(options.request.set)) return run_convolutions(options, read);
+    return run_of_convolutions();
+  if (is_conv_set(options.request.set)) return run_of_convolutions();
   const Operation* const found = options.request.text ? &operation_of_text(*options.request.text)
                                                       : operation_of_set(options.request.set);
   const Operation& of = found ? *found : operation(Op::gemm);
   if (!options.op.empty())
     fail(Errc::invalid_argument, "--op {}: the problems are {}; leave it out", options.op, of.plural);
-  if (&of != &operation(Op::gemm)) return run_others(options, of);
+  if (&of != &operation(Op::gemm)) {
+    gemms_only();
+    return run_others(options, of);
+  }
   const auto problems = chosen_problems(options);
   if (options.uncovered) return print_uncovered(problems, options);
   if (options.describe) return describe_problems(problems, options.format);
@@ -395,6 +406,16 @@ void setup_problems(CLI::App& verb, ReadEfficiencies read) {
       "element type of a generated set, and of a file's problems without one; --from-miopen: of all problems "
       "(without it, each line's)");
   add_layouts_option(verb, request.layouts);
+  check_words<Epilogue>(verb.add_option_function<std::vector<std::string>>(
+                                "--epilogue",
+                                [&request](const std::vector<std::string>& words) {
+                                  for (const std::string& one : words)
+                                    request.epilogues.push_back(parse<Epilogue>(one));
+                                },
+                                "GEMMs: epilogues of each problem, comma-separated: " +
+                                    fmt::format("{}", fmt::join(EnumWords<Epilogue>::words, "|")) +
+                                    " (none, of a file as stated)")
+                            ->delimiter(','));
   verb.add_option("--model-name", request.models,
                   "of sets llm and conv_networks: only this model's layers; may be repeated");
   verb.add_option("--max-gflop", request.max_gflop, "leave out problems with more operations")

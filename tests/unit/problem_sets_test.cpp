@@ -181,6 +181,39 @@ TEST(TrainingProblems, CountsTheCallsOfEachPass) {
   EXPECT_EQ(of_layout[0], of_layout[2]);
 }
 
+TEST(AttentionProblems, AreBatchesPerHeadInTheLayoutsOfThePasses) {
+  const auto problems = make_problem_set({.set = "attention", .dtype = DType::bf16});
+  const auto has = [&](std::int64_t batch, std::int64_t m, std::int64_t n, std::int64_t k, Layout layout) {
+    GemmProblem wanted = make_gemm(m, n, k, DType::bf16, layout);
+    wanted.batch = batch;
+    return std::ranges::find(problems, wanted) != problems.end();
+  };
+  // BERT-base, four sequences of 384 tokens: scores, values, gradients of the keys.
+  EXPECT_TRUE(has(48, 384, 384, 64, Layout::rcr) && has(48, 384, 64, 384, Layout::rrr) &&
+              has(48, 384, 64, 384, Layout::crr));
+  // Llama-3-8B decodes: four query heads share a key head.
+  EXPECT_TRUE(has(16 * 8, 4, 8192, 128, Layout::rcr) && has(16 * 8, 4, 128, 8192, Layout::rrr));
+  // DeepSeek-V3's latent attention, and the experts of Mixtral 8x7B.
+  EXPECT_TRUE(has(128, 32, 512, 128, Layout::rrr) && has(8, 128, 28672, 4096, Layout::rcr));
+  for (const GemmProblem& problem : problems) {
+    EXPECT_GT(problem.batch, 1);
+    EXPECT_LE(flop_count(problem), 4e11);
+    EXPECT_LE(min_bytes(problem), 8e9);
+  }
+}
+
+TEST(ProblemSets, HaveTheEpiloguesThatAreAskedFor) {
+  const std::vector<Epilogue> wanted = {Epilogue::bias, Epilogue::bias_gelu};
+  const auto plain = make_problem_set({.set = "smoke"});
+  const auto problems = make_problem_set({.set = "smoke", .epilogues = wanted});
+  ASSERT_EQ(problems.size(), 2 * plain.size());
+  for (std::size_t i = 0; i < problems.size(); ++i) {
+    GemmProblem expected = plain[i / 2];
+    expected.epilogue = wanted[i % 2];
+    EXPECT_EQ(problems[i], expected);
+  }
+}
+
 TEST(OddSizes, HasThreePassesOfLayersWhoseRowsAreNotAligned) {
   const auto problems = make_problem_set({.set = "odd_sizes", .dtype = DType::bf16});
   EXPECT_GT(problems.size(), 500u);

@@ -160,12 +160,12 @@ namespace {
 
 constexpr std::string_view kTrainingFile = "families/training_gemms.toml";
 
-std::vector<std::int64_t> numbers(const toml::array& list, std::string_view what) {
+std::vector<std::int64_t> numbers(const toml::array& list, std::string_view what,
+                                  std::string_view file = kTrainingFile) {
   std::vector<std::int64_t> values;
   for (const auto& node : list) {
     const auto value = node.value<std::int64_t>();
-    if (!value || *value < 1)
-      fail(Errc::corrupt_data, "{}: {}: numbers above 0 expected", kTrainingFile, what);
+    if (!value || *value < 1) fail(Errc::corrupt_data, "{}: {}: numbers above 0 expected", file, what);
     values.push_back(*value);
   }
   return values;
@@ -174,17 +174,36 @@ std::vector<std::int64_t> numbers(const toml::array& list, std::string_view what
 /// Adds the three passes of layers.
 class Passes {
  public:
-  /// `rows` activations of a layer times its n x k weights.
-  void add(std::int64_t rows, std::int64_t n, std::int64_t k, double calls) {
-    sizes_.push_back({rows, n, k, calls, Layout::rcr});
-    sizes_.push_back({rows, k, n, calls, Layout::rrr});
-    sizes_.push_back({n, k, rows, calls, Layout::crr});
+  /// `rows` activations of a layer times its n x k weights; `batch` such layers.
+  void add(std::int64_t rows, std::int64_t n, std::int64_t k, double calls, std::int64_t batch = 1) {
+    sizes_.push_back({rows, n, k, calls, Layout::rcr, batch});
+    sizes_.push_back({rows, k, n, calls, Layout::rrr, batch});
+    sizes_.push_back({n, k, rows, calls, Layout::crr, batch});
   }
+  /// One product.
+  void add_one(const Sizes& sizes) { sizes_.push_back(sizes); }
   std::vector<Sizes> take() { return std::move(sizes_); }
 
  private:
   std::vector<Sizes> sizes_;
 };
+
+struct Experts {
+  std::int64_t hidden, inner, count, chosen;
+  double layers;
+};
+
+std::vector<Experts> experts_of(const toml::table& training) {
+  std::vector<Experts> all;
+  for (const auto& [name, node] : *training["experts"].as_table()) {
+    const auto of = [model = node.as_table(), where = name.str()](std::string_view key) {
+      return number(*model, key, where, kTrainingFile);
+    };
+    all.push_back(
+        {of("hidden"), of("intermediate"), of("experts"), of("chosen"), static_cast<double>(of("layers"))});
+  }
+  return all;
+}
 
 void add_convolutions(Passes& passes, const std::vector<std::int64_t>& images) {
   for (ConvProblem conv : convs_of_networks(DType::fp32, {})) {
@@ -214,17 +233,12 @@ std::vector<Sizes> training_sizes() {
       passes.add(rows, number(head, "n", "heads", kTrainingFile), number(head, "k", "heads", kTrainingFile),
                  1);
   }
-  for (const auto& [name, node] : *file["experts"].as_table()) {
-    const toml::table& model = *node.as_table();
-    const auto of = [&model, where = name.str()](std::string_view key) {
-      return number(model, key, where, kTrainingFile);
-    };
-    const std::int64_t hidden = of("hidden"), inner = of("intermediate"), experts = of("experts");
-    const auto calls = static_cast<double>(of("layers") * experts);
+  for (const Experts& experts : experts_of(file)) {
     for (const std::int64_t all : tokens) {
-      const std::int64_t rows = std::max<std::int64_t>(1, all * of("chosen") / experts);
-      passes.add(rows, 2 * inner, hidden, calls);
-      passes.add(rows, hidden, inner, calls);
+      const std::int64_t rows = std::max<std::int64_t>(1, all * experts.chosen / experts.count);
+      const double calls = experts.layers * static_cast<double>(experts.count);
+      passes.add(rows, 2 * experts.inner, experts.hidden, calls);
+      passes.add(rows, experts.hidden, experts.inner, calls);
     }
   }
   for (const auto& [name, node] : *file["vision"].as_table()) {
@@ -254,6 +268,47 @@ std::vector<Sizes> training_sizes() {
   add_stacks("recommendation", samples);
   add_stacks("classifiers", images);
   add_convolutions(passes, images);
+  return passes.take();
+}
+
+std::vector<Sizes> attention_sizes() {
+  constexpr std::string_view kAttentionFile = "families/attention_gemms.toml";
+  const toml::table file = toml::parse(embedded_file(kAttentionFile), kAttentionFile);
+  const auto list_of = [&](std::string_view key) {
+    return numbers(*file[key].as_array(), key, kAttentionFile);
+  };
+  const auto sequences = list_of("sequences"), contexts = list_of("contexts");
+  Passes passes;
+  for (const auto& [name, node] : *file["models"].as_table()) {
+    const auto of = [model = node.as_table(), where = name.str(), kAttentionFile](std::string_view key) {
+      return number(*model, key, where, kAttentionFile);
+    };
+    const std::int64_t heads = of("heads"), kv_heads = of("kv_heads"), dim = of("dim");
+    for (const std::int64_t together : sequences) {
+      for (const std::int64_t length : numbers(*(*node.as_table())["lengths"].as_array(), name.str()))
+        passes.add(length, length, dim, 1, together * heads);
+      for (const std::int64_t context : contexts) {
+        const std::int64_t rows = heads / kv_heads;
+        passes.add_one({rows, context, dim, 1, Layout::rcr, together * kv_heads});
+        passes.add_one({rows, dim, context, 1, Layout::rrr, together * kv_heads});
+      }
+    }
+  }
+  for (const auto& [name, node] : *file["latent"].as_table()) {
+    const auto of = [model = node.as_table(), where = name.str(), kAttentionFile](std::string_view key) {
+      return number(*model, key, where, kAttentionFile);
+    };
+    for (const std::int64_t rows : list_of("tokens")) {
+      passes.add_one({rows, of("latent"), of("dim"), 1, Layout::rrr, of("heads")});
+      passes.add_one({rows, of("dim"), of("latent"), 1, Layout::rcr, of("heads")});
+    }
+  }
+  for (const Experts& experts : experts_of(toml::parse(embedded_file(kTrainingFile), kTrainingFile))) {
+    for (const std::int64_t rows : list_of("capacities")) {
+      passes.add(rows, 2 * experts.inner, experts.hidden, experts.layers, experts.count);
+      passes.add(rows, experts.hidden, experts.inner, experts.layers, experts.count);
+    }
+  }
   return passes.take();
 }
 

@@ -29,9 +29,10 @@ struct ProblemSetRequest {
   /// Content of `file` if it was read before: a pipe can be read only once.
   std::optional<std::string> text = {};
   DType dtype = DType::fp32;  ///< for "file": the default of problems that state none
-  /// Layouts of each size; empty: rcr, for "training" and "odd_sizes" those of the passes, for "file" those
-  /// that it states.
+  /// Layouts of each size; empty: rcr, for "training", "odd_sizes" and "attention" those of the passes, for
+  /// "file" those that it states.
   std::vector<Layout> layouts = {};
+  std::vector<Epilogue> epilogues = {};  ///< of each size; empty: none, for "file" those that it states
   std::vector<std::string> models = {};  ///< for "llm": only these models; empty = all
   double max_gflop = std::numeric_limits<double>::infinity();
   double max_bytes = std::numeric_limits<double>::infinity();  ///< limit for A, B and C together
@@ -58,6 +59,7 @@ struct Sizes {
   std::int64_t m = 1, n = 1, k = 1;
   double weight = 1;
   Layout layout = Layout::rcr;  ///< used when the request names no layouts
+  std::int64_t batch = 1;
 };
 
 const GridSets& gemm_grid_sets();
@@ -73,6 +75,10 @@ std::vector<Sizes> training_sizes();
 
 /// The three passes of layers with a size that is no multiple of 8 (families/odd_gemms.toml).
 std::vector<Sizes> odd_sizes();
+
+/// Batches of attention's products and of experts, in the layouts that the passes produce
+/// (families/attention_gemms.toml).
+std::vector<Sizes> attention_sizes();
 
 /// Calls `draw` until request.count (0: 200) distinct sizes are found that `admits` accepts. Throws
 /// invalid_argument when too few are found.

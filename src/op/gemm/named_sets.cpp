@@ -22,13 +22,18 @@ constexpr ProblemSetInfo kSetsOfCode[] = {
     {"odd_sizes",
      "the three passes of public layers with a size that is no multiple of 8, up to 8 GB and 4 TFLOP "
      "(families/odd_gemms.toml)"},
-    {"tall_skinny", "one size from 2^13 to 2^20, two from 8 to 1,024, log-uniform, seeded; the same limits"},
+    {"attention",
+     "batches of products per head of attention, and of experts, each in its layout; the same limits as "
+     "training (families/attention_gemms.toml)"},
+    {"tall_skinny",
+     "one size from 2^13 to 2^20, two from 8 to 1,024, log-uniform, seeded; the same limits as training"},
     {"random", "log-uniform sizes, seeded: plain, few rows, few columns, deep, divisible, square"},
 };
 
 GemmProblem with_sizes(const Sizes& sizes, DType dtype, Layout layout) {
   GemmProblem problem = make_gemm(sizes.m, sizes.n, sizes.k, dtype, layout);
   problem.weight = sizes.weight;
+  problem.batch = sizes.batch;
   return problem;
 }
 
@@ -38,16 +43,18 @@ std::vector<Sizes> sizes_of(const ProblemSetRequest& request,
   if (request.set == "llm") return llm_sizes(request.models);
   if (request.set == "training") return training_sizes();
   if (request.set == "odd_sizes") return odd_sizes();
+  if (request.set == "attention") return attention_sizes();
   if (request.set == "tall_skinny") return tall_skinny_sizes(request, admits);
   return random_sizes(request, admits);
 }
 
 /// Limits of the sets whose definitions have none: what a GPU of 80 GB measures in seconds.
 constexpr double kMaxGflop = 400, kMaxOddGflop = 4000, kMaxBytes = 8e9;
+constexpr std::string_view kLargeSets[] = {"training", "odd_sizes", "attention", "tall_skinny"};
 
 bool within_limits(const GemmProblem& problem, const ProblemSetRequest& request) {
   const bool odd = request.set == "odd_sizes";
-  const bool large = odd || request.set == "training" || request.set == "tall_skinny";
+  const bool large = std::ranges::find(kLargeSets, request.set) != std::end(kLargeSets);
   const double gflop =
       large ? std::min(request.max_gflop, odd ? kMaxOddGflop : kMaxGflop) : request.max_gflop;
   const double bytes = large ? std::min(request.max_bytes, kMaxBytes) : request.max_bytes;
@@ -117,6 +124,21 @@ void sample_sizes(std::vector<GemmProblem>& problems, std::size_t count, std::ui
   std::erase_if(problems, [&](const GemmProblem&) { return fractions[at++] >= sorted[count]; });
 }
 
+namespace {
+
+void set_epilogues(std::vector<GemmProblem>& problems, const std::vector<Epilogue>& epilogues) {
+  std::vector<GemmProblem> all;
+  for (GemmProblem problem : problems) {
+    for (const Epilogue epilogue : epilogues) {
+      problem.epilogue = epilogue;
+      all.push_back(problem);
+    }
+  }
+  problems = std::move(all);
+}
+
+}  // namespace
+
 std::vector<GemmProblem> make_problem_set(const ProblemSetRequest& request) {
   for (const Layout layout : request.layouts) {
     if (!is_gemm_layout(layout))
@@ -127,6 +149,7 @@ std::vector<GemmProblem> make_problem_set(const ProblemSetRequest& request) {
       merge_equal(request.set == "file" ? file_problems(request) : named_problems(request));
   std::erase_if(problems, [&](const GemmProblem& problem) { return !within_limits(problem, request); });
   if (request.count != 0) sample_sizes(problems, request.count, request.seed);
+  if (!request.epilogues.empty()) set_epilogues(problems, request.epilogues);
   return problems;
 }
 
