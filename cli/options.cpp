@@ -201,6 +201,17 @@ bool is_program(const std::string& name) {
   });
 }
 
+CLI::Option* add_epilogues_option(CLI::App& verb, const std::string& flag, std::vector<Epilogue>& epilogues,
+                                  const std::string& help) {
+  CLI::Option* const option = verb.add_option_function<std::vector<std::string>>(
+      flag,
+      [&epilogues](const std::vector<std::string>& words) {
+        for (const std::string& one : words) epilogues.push_back(parse<Epilogue>(one));
+      },
+      fmt::format("{}: {}", help, fmt::join(EnumWords<Epilogue>::words, "|")));
+  return check_words<Epilogue>(option->delimiter(','));
+}
+
 CLI::Option* add_layouts_option(CLI::App& verb, std::vector<Layout>& layouts, const std::string& mode) {
   CLI::Option* const option = verb.add_option_function<std::vector<std::string>>(
       "--layout",

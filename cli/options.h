@@ -100,6 +100,10 @@ Device device_named(const std::string& name);
 /// empty formula passes.
 void check_formula(const std::string& provider, Op op, const std::string& flag, const std::string& formula);
 
+/// Adds an option for several epilogues, comma-separated; `help` ends with their words.
+CLI::Option* add_epilogues_option(CLI::App& verb, const std::string& flag, std::vector<Epilogue>& epilogues,
+                                  const std::string& help);
+
 /// Adds --layout: the layouts of the problems of sets and files, GEMMs or convolutions. `mode` begins the
 /// help of an option that has an effect in one mode of the verb: "hardware: ".
 CLI::Option* add_layouts_option(CLI::App& verb, std::vector<Layout>& layouts, const std::string& mode = "");

@@ -406,16 +406,8 @@ void setup_problems(CLI::App& verb, ReadEfficiencies read) {
       "element type of a generated set, and of a file's problems without one; --from-miopen: of all problems "
       "(without it, each line's)");
   add_layouts_option(verb, request.layouts);
-  check_words<Epilogue>(verb.add_option_function<std::vector<std::string>>(
-                                "--epilogue",
-                                [&request](const std::vector<std::string>& words) {
-                                  for (const std::string& one : words)
-                                    request.epilogues.push_back(parse<Epilogue>(one));
-                                },
-                                "GEMMs: epilogues of each problem, comma-separated: " +
-                                    fmt::format("{}", fmt::join(EnumWords<Epilogue>::words, "|")) +
-                                    " (none, of a file as stated)")
-                            ->delimiter(','));
+  add_epilogues_option(verb, "--epilogue", request.epilogues,
+                       "GEMMs: epilogues of each problem, comma-separated (none, of a file as stated)");
   verb.add_option("--model-name", request.models,
                   "of sets llm and conv_networks: only this model's layers; may be repeated");
   verb.add_option("--max-gflop", request.max_gflop, "leave out problems with more operations")

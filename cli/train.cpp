@@ -31,6 +31,7 @@ struct TrainArguments {
   bool any_cpu = false, fold_by_given = false, folds_given = false;
   std::vector<std::string> features, exclude;
   std::vector<std::string> targets;
+  std::vector<Epilogue> epilogues;
   double handicap_percent = 6;
   TrainOptions train;
   Format format = Format::text;
@@ -155,8 +156,10 @@ std::string_view provider_of(const MeasurementTable& table) {
   return table.configs.empty() ? std::string_view() : table.configs.front().space->provider;
 }
 
-/// Throws invalid_argument for datasets that no single model can choose from, naming two files.
-void check_together(const std::vector<MeasurementTable>& tables, const std::vector<std::string>& files) {
+/// Makes one family of a joint provider's and its members' datasets. Throws invalid_argument for datasets
+/// that no single model can choose from, naming two files.
+void join(std::vector<MeasurementTable>& tables, const std::vector<std::string>& files) {
+  if (in_one_space(tables)) return;
   for (std::size_t i = 1; i < tables.size(); ++i) {
     const std::string_view first = provider_of(tables.front()), other = provider_of(tables[i]);
     if (first.empty() || other.empty() || first == other) continue;
@@ -192,7 +195,7 @@ void train_verb(TrainArguments& options) {
     origin.data_files.push_back(std::filesystem::path(file).filename().string());
     origin.data_rows += tables.back().rows.size();
   }
-  check_together(tables, options.data);
+  join(tables, options.data);
   origin.metadata = merge_metadata(tables);
   const Op op = tables.front().problems.empty() ? Op::gemm : tables.front().problems.front().op();
   if (!options.op.empty() && parse<Op>(options.op) != op) {
@@ -211,8 +214,9 @@ void train_verb(TrainArguments& options) {
   const auto schema = chosen_schema(options, op, tables.front());
   watch_signals();
   ProgressLine line("train");
-  const auto result = train(tables, families_of(tables, options.rules, options.train.devices), schema,
-                            options.train, progress_or_end(line, kept));
+  const auto result =
+      train(tables, families_of(tables, options.rules, options.train.devices, options.epilogues), schema,
+            options.train, progress_or_end(line, kept));
   write_model_folder(options.out, result, origin);
   remove_checkpoint(kept);
   print_summary(result, options.format);
@@ -278,6 +282,10 @@ void setup_train(CLI::App& verb) {
   verb.add_option(
       "--rules", options->rules,
       "rule set of the candidates (default: the dataset's; if it names several, the measured configs)");
+  add_epilogues_option(
+      verb, "--epilogues", options->epilogues,
+      "GEMMs measured without epilogue: answer also for these, where the rule set has configs "
+      "for them, comma-separated");
   CLI::Option* const folds =
       verb.add_option("--folds", options->train.folds, "cross-validation folds over groups of problems")
           ->capture_default_str();

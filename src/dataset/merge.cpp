@@ -159,19 +159,25 @@ std::optional<KernelConfig> in_space(const KernelConfig& config, const ConfigSpa
   return own;
 }
 
-/// The space of all tables; for a joint provider and its members, the joint space. Null when no table has
-/// configs.
-const ConfigSpace* common_space(std::span<const MeasurementTable> tables) {
-  const ConfigSpace* space = nullptr;
+/// The first table's space that can hold every table's configs; null when there is none.
+const ConfigSpace* space_of_all(std::span<const MeasurementTable> tables) {
   for (const MeasurementTable& candidate : tables) {
     if (candidate.configs.empty()) continue;
-    space = candidate.configs.front().space;
+    const ConfigSpace* const space = candidate.configs.front().space;
     const auto holds = [space](const MeasurementTable& table) {
       return table.configs.empty() || in_space(table.configs.front(), *space);
     };
     if (std::all_of(tables.begin(), tables.end(), holds)) return space;
   }
-  if (!space) return nullptr;
+  return nullptr;
+}
+
+/// The space of all tables; for a joint provider and its members, the joint space. Null when no table has
+/// configs.
+const ConfigSpace* common_space(std::span<const MeasurementTable> tables) {
+  const ConfigSpace* const space = space_of_all(tables);
+  const bool none = std::ranges::all_of(tables, [](const auto& table) { return table.configs.empty(); });
+  if (space || none) return space;
   fail(Errc::invalid_argument,
        "providers or ops differ: keep one dataset each, or merge members of a joint provider with one of it");
 }
@@ -289,6 +295,15 @@ class Merger {
 };
 
 }  // namespace
+
+bool in_one_space(std::span<MeasurementTable> tables) {
+  const ConfigSpace* const space = space_of_all(tables);
+  if (!space) return false;
+  for (MeasurementTable& table : tables) {
+    for (KernelConfig& config : table.configs) config = in_space(config, *space).value();
+  }
+  return true;
+}
 
 MeasurementTable merge(std::span<const MeasurementTable> tables, Keep keep, bool mixed_devices) {
   if (tables.empty()) fail(Errc::invalid_argument, "nothing to merge");

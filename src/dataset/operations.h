@@ -92,6 +92,10 @@ struct EnumWords<Keep> {
 /// middle two), which is robust against one disturbed sweep among three or more.
 MeasurementTable merge(std::span<const MeasurementTable> tables, Keep keep, bool mixed_devices = false);
 
+/// Makes the configs of a joint provider's members, beside a table of the joint provider, configs of that.
+/// False, and no change, when the tables have several providers or ops that no joint provider holds.
+bool in_one_space(std::span<MeasurementTable> tables);
+
 /// The problems of the table for which `keep` returns true, with their rows.
 MeasurementTable table_of_problems(const MeasurementTable& table,
                                    const std::function<bool(const Problem&)>& keep);

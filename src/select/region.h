@@ -17,8 +17,10 @@
 namespace kscout {
 
 struct Region {
-  static constexpr std::size_t max_prototypes = 512;  ///< of all families together
-  static constexpr int steps = 16;                    ///< resolution: steps per factor of 2
+  static constexpr std::size_t fitted_prototypes =
+      512;  ///< of the families with training problems, at least 100 each
+  static constexpr std::size_t max_prototypes = 8192;  ///< of all families together
+  static constexpr int steps = 16;                     ///< resolution: steps per factor of 2
   /// log2 of m, n, k and the number of products, of a problem's (implicit) GEMM.
   using Sizes = std::array<double, 4>;
   /// The same in steps of 1/16, rounded.
@@ -28,7 +30,7 @@ struct Region {
   bool operator==(const Region&) const = default;
 
   /// Euclidean distance of the log2 sizes to the nearest prototype of the family. Takes no lock, allocates
-  /// nothing; at most max_prototypes distances are computed.
+  /// nothing; at most fitted_prototypes distances are computed by a trained one.
   double distance(std::size_t family, ProblemRef problem) const noexcept;
 };
 

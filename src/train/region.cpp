@@ -62,11 +62,16 @@ Points cluster_means(const Points& points, std::size_t count) {
   return means;
 }
 
+bool equal_but_epilogue(const Family& a, const Family& b) {
+  Signature one = a.signature;
+  one.epilogue = b.signature.epilogue;
+  return one == b.signature;
+}
+
 }  // namespace
 
 Region fit_region(const TrainingSet& set, std::span<const Family> families,
                   const std::function<bool(std::size_t)>& take) {
-  const std::size_t count = std::max<std::size_t>(Region::max_prototypes / families.size(), 1);
   Points all;
   std::vector<Points> of_family(families.size());
   for (std::size_t p = 0; p < set.problems.size(); ++p) {
@@ -76,9 +81,17 @@ Region fit_region(const TrainingSet& set, std::span<const Family> families,
       if (signature_of(set.problems[p]) == families[f].signature) of_family[f].push_back(all.back());
     }
   }
+  // Families that were only measured without their epilogue do not make those of the others coarser.
+  const auto own = static_cast<std::size_t>(
+      std::ranges::count_if(of_family, [](const Points& points) { return !points.empty(); }));
+  constexpr std::size_t kLeast = 100;  // of each family: fewer make its own problems seem far
+  const std::size_t count = std::max(Region::fitted_prototypes / std::max<std::size_t>(own, 1), kLeast);
   Region region;
-  for (const Points& points : of_family) {
+  for (std::size_t f = 0; f < families.size(); ++f) {
     auto& prototypes = region.prototypes.emplace_back();
+    const auto same = [&](const Family& other) { return equal_but_epilogue(other, families[f]); };
+    const auto base = static_cast<std::size_t>(std::ranges::find_if(families, same) - families.begin());
+    const Points& points = of_family[f].empty() ? of_family[base] : of_family[f];
     for (const auto& mean : cluster_means(points.empty() ? all : points, count)) {
       Region::Prototype rounded{};
       for (std::size_t i = 0; i < mean.size(); ++i)

@@ -213,11 +213,18 @@ bool has_suggestions(std::span<const Family> families) {
   });
 }
 
-/// Families of the signatures that were measured.
+Signature with_epilogue(Signature signature, Epilogue epilogue) {
+  signature.epilogue = epilogue;
+  return signature;
+}
+
+/// Families of the signatures that were measured, perhaps without the epilogue.
 std::vector<Family> measured_families(std::vector<Family> families, const TrainingSet& set) {
   std::erase_if(families, [&](const Family& family) {
-    return std::ranges::none_of(set.problems,
-                                [&](const Problem& p) { return signature_of(p) == family.signature; });
+    return std::ranges::none_of(set.problems, [&](const Problem& p) {
+      const Signature measured = signature_of(p);
+      return measured == family.signature || measured == with_epilogue(family.signature, Epilogue::none);
+    });
   });
   if (families.empty()) fail(Errc::invalid_argument, "no family has the signature of a measured problem");
   return families;
@@ -326,8 +333,8 @@ std::string filter_of(const Metadata& metadata) {
 
 }  // namespace
 
-std::vector<Family> families_of(std::span<const MeasurementTable> tables, std::string rules,
-                                TrainFor devices) {
+std::vector<Family> families_of(std::span<const MeasurementTable> tables, std::string rules, TrainFor devices,
+                                std::span<const Epilogue> epilogues) {
   if (tables.empty()) fail(Errc::invalid_argument, "nothing to train on: no dataset given");
   const MeasurementTable& first = tables.front();
   if (first.configs.empty()) fail(Errc::invalid_argument, "the dataset has no configs");
@@ -341,16 +348,36 @@ std::vector<Family> families_of(std::span<const MeasurementTable> tables, std::s
          "'{}'; name the rule set with --rules",
          known_of(metadata, "rules"));
   }
-  if (rules == kMeasuredRules) return measured_configs(tables);
+  if (rules == kMeasuredRules) {
+    if (!epilogues.empty())
+      fail(Errc::invalid_argument, "configs for epilogues: name a rule set that has them");
+    return measured_configs(tables);
+  }
   // A filter may mention the instruction set, so it holds for the measured devices only.
   const std::string filter = any ? std::string() : filter_of(metadata);
+  const auto family_of = [&](const Signature& signature) {
+    return enumerate({.provider = std::string(first.configs.front().space->provider),
+                      .signature = signature,
+                      .device = any ? any_cpu() : first.device,
+                      .rules = rules,
+                      .filter = filter});
+  };
+  const auto measured = signatures_of(problems_of(tables));
   std::vector<Family> families;
-  for (const Signature& signature : signatures_of(problems_of(tables))) {
-    families.push_back(enumerate({.provider = std::string(first.configs.front().space->provider),
-                                  .signature = signature,
-                                  .device = any ? any_cpu() : first.device,
-                                  .rules = rules,
-                                  .filter = filter}));
+  for (const Signature& signature : measured) families.push_back(family_of(signature));
+  for (const Signature& signature : measured) {
+    for (const Epilogue epilogue : epilogues) {
+      const Signature other = with_epilogue(signature, epilogue);
+      if (signature.epilogue != Epilogue::none || std::ranges::find(measured, other) != measured.end())
+        continue;
+      Family family = family_of(other);
+      if (std::ranges::find(family.traits, 0, &Traits::suggestion) != family.traits.end())
+        families.push_back(std::move(family));
+    }
+  }
+  if (!epilogues.empty() && families.size() == measured.size()) {
+    fail(Errc::invalid_argument, "rule set {} names no configs for the epilogues {}", rules,
+         fmt::join(epilogues | std::views::transform([](Epilogue one) { return word(one); }), ", "));
   }
   return families;
 }

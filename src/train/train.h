@@ -88,14 +88,17 @@ struct TrainingResult {
 /// set that the tables name, else "default"; when they name several, the tables' own configs, as with
 /// kMeasuredRules (these families have the rules about problems that refuse no measured run). Several tables
 /// give the same families as one table merged from them. For any CPU, they are those of the whole rule set on
-/// any_cpu(); throws invalid_argument when the tables name several rule sets.
+/// any_cpu(); throws invalid_argument when the tables name several rule sets. Behind them are families of the
+/// measured signatures with each of `epilogues` instead of none, where the rule set names configs for that:
+/// an epilogue changes the order of configs little. Throws invalid_argument when there is none.
 std::vector<Family> families_of(std::span<const MeasurementTable> tables, std::string rules = "",
-                                TrainFor devices = TrainFor::one_device);
+                                TrainFor devices = TrainFor::one_device,
+                                std::span<const Epilogue> epilogues = {});
 
 /// `families`: the candidates of the model, one per signature; families of signatures without measurements
-/// are dropped. For any CPU, rows of configs that the families' rule set does not have on the measured device
-/// are left out. `progress` is called after every tree, and may throw to end the training. Throws
-/// invalid_argument when there are too few measurements.
+/// are dropped, unless the signature without its epilogue has some. For any CPU, rows of configs that the
+/// families' rule set does not have on the measured device are left out. `progress` is called after every
+/// tree, and may throw to end the training. Throws invalid_argument when there are too few measurements.
 TrainingResult train(std::span<const MeasurementTable> tables, std::vector<Family> families,
                      std::shared_ptr<const Schema> schema, const TrainOptions& options,
                      const Progress& progress);

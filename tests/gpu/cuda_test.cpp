@@ -214,7 +214,7 @@ TEST_F(Cuda, CompiledKernelsComputeWhatWasAsked) {
 }
 
 /// Lines of A, B and C at every address of an element modulo 16 bytes, sizes that are no multiples of a tile,
-/// and split-K.
+/// split-K, and every epilogue.
 TEST_F(Cuda, HopperKernelsComputeWhatWasAsked) {
   if (gpu().device().arch != "sm_90") GTEST_SKIP() << "HOPPER KERNELS NOT TESTED: the GPU is no Hopper";
   int ran = 0;
@@ -227,7 +227,8 @@ TEST_F(Cuda, HopperKernelsComputeWhatWasAsked) {
     for (const auto& [m, n, k] :
          {std::tuple{128, 256, 512}, std::tuple{1, 1, 1}, std::tuple{33, 17, 9}, std::tuple{300, 771, 130},
           std::tuple{129, 1000, 1027}, std::tuple{515, 264, 2051}, std::tuple{7, 4099, 640}}) {
-      const GemmProblem problem = make_gemm(m, n, k, dtype, layout);
+      GemmProblem problem = make_gemm(m, n, k, dtype, layout);
+      problem.epilogue = static_cast<Epilogue>(ran % EnumWords<Epilogue>::words.size());
       for (std::size_t i = 0; i < family.configs.size(); ++i) {
         if (!gpu().refusal(problem, family.configs[i]).empty()) continue;
         const Verification found = run_and_check(problem, family.configs[i]);

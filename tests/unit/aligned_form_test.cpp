@@ -137,8 +137,11 @@ TEST_F(AlignedOnGpu, HopperKernelsRunWhereTheyNeedLessThanCopies) {
   EXPECT_LT(own.choice.time_us, 1400);
   EXPECT_EQ(provider_of(solution(make_gemm(8192, 250002, 768, DType::bf16))), "hopper");
   EXPECT_EQ(provider_of(solution(make_gemm(8192, 50257, 768, DType::fp16))), "hopper");
-  // They compute one product, and read no C.
   GemmProblem other = forward;
+  other.epilogue = Epilogue::bias_gelu;
+  EXPECT_EQ(provider_of(solution(other)), "hopper");
+  // They compute one product, and read no C.
+  other = forward;
   other.batch = 2;
   EXPECT_NE(provider_of(solution(other)), "hopper");
   other = forward;

@@ -325,6 +325,20 @@ TEST(FitRegion, HasPrototypesOfEachFamilysProblems) {
   EXPECT_LT(one.distance(0, set.problems[0]), 0.07) << "prototypes are rounded to 1/16 octave";
 }
 
+TEST(FitRegion, AnEpilogueHasThePrototypesOfTheSignatureWithoutIt) {
+  const MeasurementTable table = toy::measurements(80, 6);
+  std::vector<Family> families = {toy::family(Layout::rcr), toy::family(Layout::crr)};
+  const TrainingSet set = make_training_set(std::span(&table, 1), families, *toy::schema());
+  const auto all = [](std::size_t) { return true; };
+  const Region plain = fit_region(set, families, all);
+  families.push_back(families[1]);
+  families.back().signature.epilogue = Epilogue::bias;
+  const Region region = fit_region(set, families, all);
+  ASSERT_EQ(region.prototypes.size(), 3u);
+  EXPECT_EQ(region.prototypes[2], plain.prototypes[1]);
+  EXPECT_EQ(region.prototypes[0], plain.prototypes[0]) << "no fewer than without";
+}
+
 TEST(Reliability, CountsByTenths) {
   std::vector<Claim> claims;
   for (int i = 0; i < 40; ++i) claims.push_back({0.75, i % 4 != 0});  // 30 of 40: exactly as claimed

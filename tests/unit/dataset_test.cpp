@@ -533,6 +533,20 @@ TEST(DatasetMerge, MembersMeasurementsBecomeTheJointProviders) {
     EXPECT_THROW(merge(tables, Keep::mean), Error);
 }
 
+TEST(DatasetMerge, TablesMayShareASpaceWithoutBeingMerged) {
+  const std::string_view name = "cublaslt_gemm_bf16_rcr_v0__suggestion1";
+  std::vector tables = {table_of("cublaslt", {name}, 10), table_of("nvidia", {name}, 12)};
+  ASSERT_TRUE(in_one_space(tables));
+  for (const MeasurementTable& table : tables) {
+    EXPECT_EQ(table.configs.front().space->provider, "nvidia");
+    EXPECT_EQ(config_name(signature_of(table.problems[0]), table.configs.front()), name);
+  }
+  const std::string_view native = "native_gemm_fp32_rcr__avx2_tiled_6x16_packab_b72x256x512_n_s1_t1x1";
+  tables.push_back(table_of("native", {native}, 10));
+  EXPECT_FALSE(in_one_space(tables));
+  EXPECT_EQ(tables.back().configs.front().space->provider, "native");
+}
+
 TEST(DatasetColumns, NamesAreDistinctAndUnitsStated) {
   std::vector<std::string> names;
   for (const ColumnSpec& spec : dataset_columns(test::kSpace)) {

@@ -53,7 +53,8 @@ TEST(Region, WrongOnesAreRefused) {
   refused(Region{{{{0, 0, 0, 0}}}}, "prototypes of 1 families in a model of 2");
   refused(Region{{{{0, 0, 0, 0}}, {}}}, "no prototype");
   refused(Region{{{{0, 0, -1, 0}}, {{0, 0, 0, 0}}}}, "a size of 2^(-1 / 16)");
-  refused(Region{{std::vector<Region::Prototype>(512), {{0, 0, 0, 0}}}}, "513 prototypes; the limit is 512");
+  refused(Region{{std::vector<Region::Prototype>(8192), {{0, 0, 0, 0}}}},
+          "8193 prototypes; the limit is 8192");
   ModelData data = guarded_data();
   data.region.reset();
   expect_error(Errc::invalid_argument, "a guard needs", [&] { Model(ModelData(data)); });

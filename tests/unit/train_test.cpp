@@ -583,5 +583,25 @@ TEST(AnyCpuTraining, NamesWhatItCannotDo) {
                      [&] { families_of(std::span(&mixed, 1), "", TrainFor::any_cpu); });
 }
 
+TEST(FamiliesOf, AnswerForEpiloguesThatTheRuleSetHasConfigsFor) {
+  MeasurementTable table;
+  table.device = device_preset("h200");
+  table.problems = {make_gemm(64, 64, 64, DType::bf16)};
+  table.configs = {parse_config_name("cublaslt_gemm_bf16_rcr_v0__suggestion1").config};
+  table.rows = {{0, 0, {.status = Status::ok, .time_us = 10, .repeats = 1}}};
+  const auto families = [&](std::vector<Epilogue> epilogues) {
+    return families_of(std::span(&table, 1), "pruned", TrainFor::one_device, epilogues);
+  };
+  const auto all = families({Epilogue::bias, Epilogue::bias_gelu});
+  ASSERT_EQ(all.size(), 3u);
+  EXPECT_EQ(all[0].signature.epilogue, Epilogue::none) << "measured signatures come first";
+  EXPECT_EQ(all[1].signature.epilogue, Epilogue::bias);
+  EXPECT_EQ(all[2].signature.epilogue, Epilogue::bias_gelu);
+  EXPECT_GT(all[2].configs.size(), 50u);
+  table.problems = {make_gemm(64, 64, 64, DType::bf16, Layout::crr)};
+  test::expect_error(Errc::invalid_argument, "rule set pruned names no configs for the epilogues bias",
+                     [&] { families({Epilogue::bias}); });
+}
+
 }  // namespace
 }  // namespace kscout

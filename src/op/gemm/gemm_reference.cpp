@@ -96,10 +96,11 @@ GemmReference::GemmReference(const GemmProblem& problem, const GemmData& operand
 void GemmReference::add_element(const Place& place, double product, double norms, double read, double bias) {
   const double before = product + read + bias;
   const double value = activated(problem_.epilogue, before);
+  const double stored = problem_.epilogue == Epilogue::none ? 0 : std::abs(product + read);
   elements_.push_back(
       {place.item, place.row, place.column, value,
        kSlack * sum_round_off_ * norms +
-           kStoreSlack * (store_round_off_ * (std::abs(before) + std::abs(read)) + store_step_)});
+           kStoreSlack * (store_round_off_ * (std::abs(before) + std::abs(read) + stored) + store_step_)});
   places_.push_back(view_c(problem_).at(place.item, place.row, place.column));
 }
 

@@ -27,6 +27,10 @@
 /// sqrt(k)/32) for these types. Products of 8-bit types are summed with 13 bits before they reach the fp32
 /// sum, so u grows by 2^-13 / sqrt(k).
 ///
+/// With an epilogue, the product may be stored in C's type before the epilogue is applied, as programs do
+/// that apply it in a step of its own, and as cuBLASLt does after some split-K sums: that adds 2 u_c times
+/// the product's size.
+///
 /// After an epilogue that is not linear (relu, gelu), rows cannot be checked; more elements are compared
 /// instead. `error` is the largest |difference| / tolerance. Integers must be exact.
 #include <cstdint>

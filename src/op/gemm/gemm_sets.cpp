@@ -287,6 +287,7 @@ std::vector<Sizes> attention_sizes() {
     for (const std::int64_t together : sequences) {
       for (const std::int64_t length : numbers(*(*node.as_table())["lengths"].as_array(), name.str()))
         passes.add(length, length, dim, 1, together * heads);
+      if (together * kv_heads == 1) continue;  // one product is no batch
       for (const std::int64_t context : contexts) {
         const std::int64_t rows = heads / kv_heads;
         passes.add_one({rows, context, dim, 1, Layout::rcr, together * kv_heads});

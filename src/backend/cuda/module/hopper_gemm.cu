@@ -147,6 +147,21 @@ CallStatus start(void (*kernel)(AnyJob), const AnyJob& job, int tile_n, int clus
   return check_cuda(cudaLaunchKernelEx(&launch, kernel, job), "a GEMM kernel");
 }
 
+Activation activation_of(Epilogue epilogue) {
+  switch (epilogue) {
+    case Epilogue::relu:
+    case Epilogue::bias_relu:
+      return Activation::relu;
+    case Epilogue::gelu:
+    case Epilogue::bias_gelu:
+      return Activation::gelu;
+    case Epilogue::none:
+    case Epilogue::bias:
+      break;
+  }
+  return Activation::none;
+}
+
 class HopperMatmul final : public Matmul {
  public:
   HopperMatmul(const MatmulShape& shape, const HopperKernel& kernel) : shape_(shape), kernel_(kernel) {}
@@ -196,6 +211,8 @@ class HopperMatmul final : public Matmul {
     job.n_tiles = static_cast<int>(ceil_div(s.n, tile_n));
     job.parts = kernel_.split_k;
     job.alpha = static_cast<float>(call.alpha);
+    job.bias = has_bias(s.epilogue) ? call.bias : nullptr;
+    job.activation = activation_of(s.epilogue);
     const auto on = static_cast<cudaStream_t>(stream);
     const CallStatus got = start(kernel, job, tile_n, cluster, copies, processors_, on);
     if (got != CallStatus::done || job.parts == 1) return got;
@@ -214,8 +231,7 @@ class HopperMatmul final : public Matmul {
   static void add_parts(const Job& job, cudaStream_t stream) {
     constexpr int kThreads = 256;
     const dim3 grid(static_cast<unsigned>(ceil_div(job.n, kThreads)), static_cast<unsigned>(std::min(job.m, 65535)));
-    sum_parts<<<grid, kThreads, 0, stream>>>(job.partial, job.partial_ld, job.parts, job.m, job.n, job.alpha,
-                                             static_cast<T*>(job.c), job.ldc);
+    sum_parts<T><<<grid, kThreads, 0, stream>>>(job);
   }
 
   MatmulShape shape_;

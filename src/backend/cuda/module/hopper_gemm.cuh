@@ -36,9 +36,13 @@ struct Source {
   bool aligned;
 };
 
+enum class Activation : std::uint8_t { none, relu, gelu };
+
 struct Job {
   Source a, b;
   void* c;
+  const void* bias = nullptr;  ///< n elements of C's type, or null
+  Activation activation = Activation::none;
   std::int64_t ldc;
   float* partial;  ///< of parts > 1: [part][m][partial_ld]
   std::int64_t partial_ld;
@@ -330,6 +334,18 @@ __device__ std::uint32_t pair(float x, float y) {
   }
 }
 
+/// The element of C of a sum, before it is rounded.
+template <class T>
+__device__ float element(const Job& job, float sum, int column) {
+  float x = job.alpha * sum;
+  if (job.bias && column < job.n) x += static_cast<float>(static_cast<const T*>(job.bias)[column]);
+  if (job.activation == Activation::relu) return fmaxf(x, 0);
+  // The tanh form of GELU: 0.5 (1 + tanh(y)) = 1 / (1 + exp(-2 y)).
+  if (job.activation == Activation::gelu)
+    return x / (1 + __expf(-2 * 0.7978845608F * (x + 0.044715F * x * x * x)));
+  return x;
+}
+
 /// Stores 16 rows that one warp computed, in aligned pieces of 16 bytes where they are whole. In `memory` a
 /// row has the same distance from 16 bytes as in C. Rows end at `end_m`.
 template <class T, int kTileN>
@@ -348,7 +364,9 @@ __device__ void store_rows(const Job& job, std::byte* memory, const float* sums,
     std::byte* const line = memory + lane / 4 * kStorePitch<kTileN> + shift + lane % 4 * 4;
 #pragma unroll
     for (int i = 0; i < kTileN / 8; ++i) {
-      const std::uint32_t two = pair<T>(job.alpha * sums[4 * i + 2 * h], job.alpha * sums[4 * i + 2 * h + 1]);
+      const int first = column + 8 * i + lane % 4 * 2;
+      const std::uint32_t two = pair<T>(element<T>(job, sums[4 * i + 2 * h], first),
+                                        element<T>(job, sums[4 * i + 2 * h + 1], first + 1));
       if (shift % 4 == 0) {
         *reinterpret_cast<std::uint32_t*>(line + 16 * i) = two;
       } else {
@@ -562,15 +580,14 @@ __global__ void __launch_bounds__(threads_of(kCopies), 1)
 }
 
 template <class T>
-__global__ void sum_parts(const float* partial, std::int64_t partial_ld, int parts, int m, int n, float alpha,
-                          T* c, std::int64_t ldc) {
+__global__ void sum_parts(const __grid_constant__ Job job) {
   const int column = blockIdx.x * blockDim.x + threadIdx.x;
-  if (column >= n) return;
-  for (int row = blockIdx.y; row < m; row += gridDim.y) {
+  if (column >= job.n) return;
+  for (int row = blockIdx.y; row < job.m; row += gridDim.y) {
     float sum = 0;
-    for (int part = 0; part < parts; ++part)
-      sum += partial[(std::int64_t{part} * m + row) * partial_ld + column];
-    c[row * ldc + column] = static_cast<T>(alpha * sum);
+    for (int part = 0; part < job.parts; ++part)
+      sum += job.partial[(std::int64_t{part} * job.m + row) * job.partial_ld + column];
+    static_cast<T*>(job.c)[row * job.ldc + column] = static_cast<T>(element<T>(job, sum, column));
   }
 }
 

@@ -13,8 +13,8 @@
 
 namespace kscout::cuda {
 
-/// Implements Module::hopper_matmul: C = alpha * A * B for elements of bf16 or fp16, without batches,
-/// epilogue and beta.
+/// Implements Module::hopper_matmul: C = epilogue(alpha * A * B) for elements of bf16 or fp16, without
+/// batches and beta.
 CallStatus make_hopper_matmul(const MatmulShape& shape, const HopperKernel& kernel, Matmul** matmul);
 
 /// Implements Module::hopper_grouped. The rows of all groups are in the arguments of one launch, so nothing
