@@ -244,6 +244,27 @@ void add_limits_options(CLI::App& verb, Limits& limits) {
       ->check(CLI::Range(std::int64_t{0}, std::numeric_limits<std::int64_t>::max()));
   verb.add_flag("--deterministic", limits.deterministic,
                 "only configs that compute equal bits from equal operands in every run");
+  add_text_option(
+      verb, "--policy",
+      "best, or batch-invariant: keeps to the measured class of a weight, so that a row has equal "
+      "bits whatever M is (kscout classes)",
+      "best", [&limits](const std::string& text) { limits.batch_invariant = is_batch_invariant(text); });
+}
+
+CLI::Option* add_classes_option(CLI::App& verb, std::filesystem::path& file) {
+  return reads_file(verb.add_option("--classes", file, "--policy batch-invariant: file of kscout classes")
+                        ->default_str("KSCOUT_CLASSES, else classes.json beside the user's models"));
+}
+
+void check_classes_option(const Limits& limits, const std::filesystem::path& file) {
+  if (!file.empty() && !limits.batch_invariant)
+    fail(Errc::invalid_argument, "--classes {}: has an effect with --policy batch-invariant only",
+         file.string());
+}
+
+bool is_batch_invariant(const std::string& policy) {
+  constexpr std::string_view kPolicies[] = {"best", "batch-invariant"};
+  return index_of_word("policy", policy, kPolicies) == 1;
 }
 
 KernelConfig named_config(const std::string& name, ProblemRef problem) {

@@ -148,6 +148,7 @@ void compile_named(RunOptions& options) {
 
 void run_verb(RunOptions options) {
   options.compiler.refuse_unless(options.compile, "--compile");
+  check_classes_option(options.policy.limits, options.policy.classes);
   if (options.compile) compile_named(options);
   const bool list = !options.file.empty();
   options.problem.refuse_beside_list(options.file);
@@ -219,6 +220,7 @@ void setup_run(CLI::App& verb) {
   add_threads_option(verb, options->policy.threads);
   add_calls_option(verb, options->policy.calls);
   add_limits_options(verb, options->policy.limits);
+  add_classes_option(verb, options->policy.classes);
   verb.add_option("--db", options->policy.db,
                   "file of decisions: stores the result of a search and uses it the next time");
   verb.add_option("--timeout", options->timeout_s, "seconds that one call of a kernel may take")

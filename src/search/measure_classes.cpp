@@ -1,0 +1,308 @@
+#include "search/measure_classes.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <set>
+
+#include <fmt/format.h>
+
+#include <kscout/family.h>
+#include <kscout/provider.h>
+
+#include "core/fail.h"
+#include "family/legality.h"
+#include "measure/measured_backend.h"
+#include "measure/problem_bench.h"
+#include "select/decision_db.h"
+
+namespace kscout {
+
+namespace {
+
+constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+/// Of each class, the configs with the fastest single samples are timed in rounds.
+constexpr std::size_t kFinalists = 4;
+
+GemmProblem with_m(const GemmProblem& weight, std::int64_t m) {
+  GemmProblem problem = weight;
+  problem.m = m;
+  return problem;
+}
+
+/// Throws unless the M are ascending from 1.
+void check_rows(std::span<const std::int64_t> m) {
+  if (m.empty()) fail(Errc::invalid_argument, "no M is given; give at least one");
+  for (std::size_t i = 0; i < m.size(); ++i) {
+    if (m[i] < 1) fail(Errc::invalid_argument, "M {}: must be at least 1", m[i]);
+    if (i > 0 && m[i] <= m[i - 1])
+      fail(Errc::invalid_argument, "M {} after {}: give ascending numbers", m[i], m[i - 1]);
+  }
+}
+
+/// Why a config cannot be a candidate; empty when it can.
+bool is_fixed_kernel(ProblemRef problem, const KernelConfig& config, const Device& device) {
+  const Traits traits = provider(config.space->provider).traits(signature_of(problem), config, device);
+  const bool chosen_at_run_time = traits.suggestion > 0 || traits.split_k == 0;
+  return !chosen_at_run_time && deterministic_refusal(problem, config, device).empty();
+}
+
+/// Groups rows by their bits.
+class Classes {
+ public:
+  /// The class of these rows, a new one if none has them; kNoClass for rows that agree with a class in some
+  /// patterns only.
+  std::int32_t of(const RowBits& bits) {
+    if (!bits.why.empty()) return kNoClass;
+    for (std::size_t i = 0; i < all_.size(); ++i) {
+      if (all_[i].of_pattern[0] != bits.of_pattern[0]) continue;
+      if (!all_[i].agrees(bits)) return kNoClass;
+      for (std::size_t at = 0; at < bits.of_pattern.size(); ++at) {
+        if (all_[i].of_pattern[at] == 0) all_[i].of_pattern[at] = bits.of_pattern[at];
+      }
+      return static_cast<std::int32_t>(i);
+    }
+    all_.push_back(bits);
+    return static_cast<std::int32_t>(all_.size()) - 1;
+  }
+  const std::vector<RowBits>& all() const noexcept { return all_; }
+
+ private:
+  std::vector<RowBits> all_;
+};
+
+/// Times the configs of a weight at one M after the other.
+class ClassTimer {
+ public:
+  ClassTimer(Backend& backend, const GemmProblem& weight, double seconds)
+      : backend_(backend),
+        weight_(weight),
+        bench_(protocol(instruments_of(backend), seconds), 1, instruments_of(backend)) {}
+
+  void time(std::size_t at, ClassMeasurement& measured) {
+    bench_.open(with_m(weight_, measured.m[at]));
+    std::map<std::int32_t, double> best_us;  // by class
+    for (ClassedConfig& one : measured.configs) {
+      if (one.classes[at] == kNoClass) continue;
+      double& best =
+          best_us.try_emplace(one.classes[at], std::numeric_limits<double>::infinity()).first->second;
+      take(bench_.coarse({&backend_, one.config}, best), at, one);
+      if (one.time_us[at] < best) best = one.time_us[at];
+    }
+    const std::vector<ClassedConfig*> finalists = fastest_of_classes(at, measured);
+    std::vector<Candidate> candidates;
+    for (const ClassedConfig* one : finalists) candidates.push_back({&backend_, one->config});
+    if (candidates.empty()) return;
+    bench_.contenders(candidates,
+                      [&](std::size_t i, const Outcome& outcome) { take(outcome, at, *finalists[i]); });
+  }
+
+ private:
+  static Protocol protocol(const Instruments& device, double seconds) {
+    const bool host = &device == &host_instruments();
+    Protocol protocol{.contenders = 48, .rounds = 16, .rounds_budget_us = seconds * 1e6};
+    if (!host) {
+      protocol.cache = CacheState::cold;
+      protocol.slack_us = 0;
+    }
+    return protocol;
+  }
+
+  static void take(const Outcome& outcome, std::size_t at, ClassedConfig& one) {
+    const Measurement& m = outcome.measured;
+    if (m.status == Status::ok || m.status == Status::pruned_early) {
+      one.time_us[at] = m.time_us;
+      return;
+    }
+    if (m.status == Status::wrong) {  // not to be trusted anywhere
+      std::ranges::fill(one.classes, kNoClass);
+      std::ranges::fill(one.time_us, kUnknown);
+      return;
+    }
+    one.classes[at] = kNoClass;
+    one.time_us[at] = kUnknown;
+  }
+
+  static std::vector<ClassedConfig*> fastest_of_classes(std::size_t at, ClassMeasurement& measured) {
+    std::map<std::int32_t, std::vector<ClassedConfig*>> by_class;
+    for (ClassedConfig& one : measured.configs) {
+      if (one.classes[at] != kNoClass && !std::isnan(one.time_us[at]))
+        by_class[one.classes[at]].push_back(&one);
+    }
+    std::vector<ClassedConfig*> finalists;
+    for (auto& [id, members] : by_class) {
+      std::ranges::sort(members, {}, [at](const ClassedConfig* one) { return one->time_us[at]; });
+      members.resize(std::min(members.size(), kFinalists));
+      finalists.insert(finalists.end(), members.begin(), members.end());
+    }
+    return finalists;
+  }
+
+  Backend& backend_;
+  GemmProblem weight_;
+  ProblemBench bench_;
+};
+
+StoredClass stored_class(const ClassMeasurement& measured, std::int32_t id, Signature signature) {
+  StoredClass stored;
+  stored.m = measured.m;
+  for (const ClassedConfig& one : measured.configs) {
+    ClassMember member{.config = config_name(signature, one.config), .equal = {}, .time_us = {}};
+    for (std::size_t at = 0; at < measured.m.size(); ++at) {
+      const bool equal = one.classes[at] == id;
+      member.equal.push_back(equal);
+      member.time_us.push_back(equal ? one.time_us[at] : kUnknown);
+    }
+    if (std::ranges::find(member.equal, 1) != member.equal.end()) stored.members.push_back(std::move(member));
+  }
+  return stored;
+}
+
+/// Geometric mean, over the timed M, of the time of the class's fastest member; infinite where an M between
+/// the smallest and the largest has no member.
+double cost_of(const StoredClass& one, std::span<const std::int64_t> timed) {
+  constexpr double kNever = std::numeric_limits<double>::infinity();
+  const auto is_covered = [&](std::int64_t m) {
+    return std::ranges::any_of(one.members,
+                               [&](const ClassMember& member) { return member.holds(one.m, m); });
+  };
+  double logs = 0;
+  for (std::size_t at = 0; at < one.m.size(); ++at) {
+    if (!is_covered(one.m[at])) return kNever;
+    if (at > 0 && one.m[at] - one.m[at - 1] > 1 && !is_covered(one.m[at] - 1)) return kNever;
+    if (!std::ranges::binary_search(timed, one.m[at])) continue;
+    double best_us = kNever;
+    for (const ClassMember& member : one.members) best_us = std::fmin(best_us, member.time_us[at]);
+    logs += std::log(best_us);
+  }
+  return std::exp(logs / static_cast<double>(timed.size()));
+}
+
+}  // namespace
+
+std::vector<std::int64_t> usual_class_rows() {
+  std::vector<std::int64_t> rows = {1, 2, 3};
+  for (std::int64_t m = 4; m < 4096; m *= 2) rows.insert(rows.end(), {m, m + m / 2});
+  rows.push_back(4096);
+  return rows;
+}
+
+std::vector<std::int64_t> compared_rows(std::span<const std::int64_t> timed) {
+  std::vector<std::int64_t> rows;
+  for (const std::int64_t m : timed) {
+    // Odd numbers in the middle: their last tile is not full.
+    if (!rows.empty() && m - rows.back() > 1) rows.push_back(std::min((rows.back() + m) / 2 | 1, m - 1));
+    rows.push_back(m);
+  }
+  return rows;
+}
+
+std::vector<KernelConfig> class_candidates(const Selector& selector, Backend& backend, ProblemRef weight,
+                                           std::span<const std::int64_t> m, const CandidateLimits& limits) {
+  const auto gemm = weight.as<GemmProblem>();
+  std::vector<KernelConfig> found;
+  std::set<std::string> names;
+  bool suggests = true;
+  const auto add = [&](const GemmProblem& problem, const KernelConfig& config) {
+    const std::string name = config_name(signature_of(problem), config);
+    const KernelConfig own = parse_config_name(name).config;
+    if (backend.executes(own.space->provider) && is_fixed_kernel(problem, own, backend.device()) &&
+        backend.refusal(problem, own).empty() && names.insert(name).second)
+      found.push_back(own);
+  };
+  for (const std::int64_t rows : m) {
+    const GemmProblem problem = with_m(gemm, rows);
+    for (const Choice& choice : selector.rank(problem, limits.top)) add(problem, choice.config);
+    if (!suggests) continue;
+    try {
+      for (const KernelConfig& config : backend.suggestions(problem, limits.suggestions)) {
+        if (rule_verdict(problem, config, backend.device()).status != VerdictStatus::refused)
+          add(problem, config);
+      }
+    } catch (const Error& error) {  // no library
+      if (error.code() != Errc::unsupported) throw;
+      suggests = false;
+    }
+  }
+  return found;
+}
+
+ClassMeasurement measure_classes(Backend& backend, ProblemRef weight, std::span<const KernelConfig> configs,
+                                 const ClassesRequest& request) {
+  check_rows(request.m);
+  const Problem identity = without_m(weight);
+  const auto gemm = identity.as<GemmProblem>();
+  const auto tell = [&](const std::string& part) {
+    if (request.progress) request.progress(part);
+  };
+  ClassMeasurement measured;
+  measured.m = compared_rows(request.m);
+  Classes classes;
+  {
+    RowRuns runs(backend, gemm, measured.m.back());
+    for (const KernelConfig& config : configs) {
+      ClassedConfig& one = measured.configs.emplace_back(ClassedConfig{config, {}, {}});
+      for (const std::int64_t m : measured.m) one.classes.push_back(classes.of(runs.run(config, m)));
+      one.time_us.resize(measured.m.size(), kUnknown);
+    }
+  }
+  tell(fmt::format("{}: {} configs in {} classes", print(identity), configs.size(), classes.all().size()));
+  ClassTimer timer(backend, gemm, request.seconds);
+  for (std::size_t at = 0; at < measured.m.size(); ++at) {
+    if (!std::ranges::binary_search(request.m, measured.m[at])) continue;
+    timer.time(at, measured);
+    tell(fmt::format("{}: timed M = {}", print(identity), measured.m[at]));
+  }
+  double least = std::numeric_limits<double>::infinity();
+  for (std::size_t id = 0; id < classes.all().size(); ++id) {
+    StoredClass one = stored_class(measured, static_cast<std::int32_t>(id), signature_of(identity));
+    const double cost = one.members.empty() ? least : cost_of(one, request.m);
+    if (!(cost < least)) continue;
+    least = cost;
+    measured.stored = std::move(one);
+    measured.chosen = static_cast<std::int32_t>(id);
+  }
+  if (measured.chosen == kNoClass)
+    fail(
+        Errc::unsupported,
+        "{}: none of {} classes of {} configs covers every M from {} to {}; compare more configs, or fewer M",
+        print(identity), classes.all().size(), configs.size(), request.m.front(), request.m.back());
+  StoredClass& stored = measured.stored;
+  stored.weight = print(identity);
+  stored.device = device_identity(backend.device());
+  stored.backend = std::string(backend.name());
+  stored.library = library_release(backend);
+  stored.bits = classes.all()[static_cast<std::size_t>(measured.chosen)].text();
+  stored.classes = static_cast<std::int64_t>(classes.all().size());
+  return measured;
+}
+
+Recheck recheck_class(Backend& backend, const StoredClass& stored) {
+  const auto differs = [&](const std::string& what, const std::string& then, const std::string& now) {
+    if (then != now)
+      fail(Errc::unsupported, "{}: its classes were measured on {} {}, here is {}; measure them again",
+           stored.weight, what, then, now);
+  };
+  differs("backend", stored.backend, std::string(backend.name()));
+  differs("device", stored.device, device_identity(backend.device()));
+  differs("release", stored.library, library_release(backend));
+  const RowBits expected = RowBits::parse(stored.bits);
+  RowRuns runs(backend, parse_any_problem(stored.weight).as<GemmProblem>(), stored.m.back());
+  Recheck result;
+  for (const ClassMember& member : stored.members) {
+    const KernelConfig config = parse_kernel_to_run(member.config).config;
+    for (std::size_t at = 0; at < stored.m.size(); ++at) {
+      if (member.equal[at] == 0) continue;
+      ++result.runs;
+      const RowBits bits = runs.run(config, stored.m[at]);
+      if (!bits.agrees(expected))
+        result.changed.push_back(fmt::format("{} at M = {}", member.config, stored.m[at]));
+    }
+  }
+  return result;
+}
+
+}  // namespace kscout
