@@ -8,6 +8,7 @@
 // configs side by side at each M: the model's choice, the policy's choice, and the config that is fastest
 // over all M among those that give equal bits at all of them.
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
@@ -126,6 +127,7 @@ class Comparison {
   }
 
   void compare(const Weight& weight) {
+    const auto began = std::chrono::steady_clock::now();
     const GemmProblem one = problem_of(weight, 1, dtype_);
     const auto rows = timed_rows();
     const auto candidates = class_candidates(free_, backend_, one, rows, options_.candidates);
@@ -137,6 +139,9 @@ class Comparison {
     fmt::print("{}x{}: {} configs, {} classes, {} members\n", weight.first, weight.second,
                measured.configs.size(), measured.stored.classes, measured.stored.members.size());
     compare_bits(one);
+    fmt::print("measured in {:.1f} s\n",
+               std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count());
+    std::fflush(stdout);
     const std::optional<KernelConfig> fixed = best_fixed(measured, rows);
     if (!fixed) fmt::print("NO FIXED CONFIG gives equal bits at all M\n");
     for (const std::int64_t m : kRows) time(problem_of(weight, m, dtype_), fixed);
@@ -293,6 +298,10 @@ int main(int argc, char** argv) {
   app.add_option("--classes", options.classes, "file that keeps the classes (default: a temporary one)");
   app.add_option("--weights", options.weights, "only the first N weights");
   app.add_option("--top", options.candidates.top, "configs of the model's ranking to compare, per M")
+      ->capture_default_str();
+  app.add_option("--of-split", options.candidates.of_split, "configs of each number of split-K slices, per M")
+      ->capture_default_str();
+  app.add_option("--suggestions", options.candidates.suggestions, "of the library, per M")
       ->capture_default_str();
   app.add_option("--seconds", options.seconds, "time for the rounds of one M when classes are measured")
       ->capture_default_str();

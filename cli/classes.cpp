@@ -72,7 +72,7 @@ Selector selector_of(const ClassesOptions& options, Backend& backend, const Sign
                        }});
 }
 
-/// Speed of the class, relative to the fastest config of any class at each timed M: geometric mean.
+/// Speed of the class, relative to the fastest timed config of any class at each M: geometric mean.
 double share_of_fastest(const ClassMeasurement& measured) {
   double logs = 0;
   int timed = 0;
@@ -176,6 +176,9 @@ void setup_classes(CLI::App& verb) {
                          ->default_str("1, 2, 3, 4, 6, 8, 12, ... 3072, 4096");
   verb.add_option("--top", options->candidates.top, "configs of the ranking to compare, for each M")
       ->capture_default_str();
+  verb.add_option("--of-split", options->candidates.of_split,
+                  "configs to compare of each kind and number of split-K slices in the ranking, for each M")
+      ->capture_default_str();
   verb.add_option("--suggestions", options->candidates.suggestions,
                   "algorithms to compare that the library suggests, for each M")
       ->capture_default_str();
@@ -196,11 +199,10 @@ void setup_classes(CLI::App& verb) {
       "(docs/batch_invariant.md).\n"
       "Kernels run in this process.\n"
       "\n"
-      "Columns: classes = groups of equal bits; members = configs of the chosen one; speed_percent = its "
-      "speed,\n"
-      "relative to the fastest of all configs at each M; bits = start of the rows' digest; before = whether "
-      "the\n"
-      "file had the weight, with the same bits.\n"
+      "Columns: classes = groups of equal bits; members = configs of the chosen one; speed_percent = its\n"
+      "speed, relative to the fastest at each M of all classes that cover every M; bits = start of the "
+      "rows'\n"
+      "digest; before = whether the file had the weight, with the same bits.\n"
       "\n"
       "Examples:\n"
       "  kscout classes gemm:1x4096x4096:bf16 --backend cuda\n"

@@ -17,12 +17,14 @@
 #include "family/legality.h"
 #include "measure/measured_backend.h"
 #include "measure/problem_bench.h"
+#include "provider/cutlass/cutlass.h"
 #include "select/decision_db.h"
 
 namespace kscout {
 
 namespace {
 
+constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 /// Of each class, the configs with the fastest single samples are timed in rounds.
 constexpr std::size_t kFinalists = 4;
@@ -43,10 +45,13 @@ void check_rows(std::span<const std::int64_t> m) {
   }
 }
 
-/// Why a config cannot be a candidate; empty when it can.
-bool is_fixed_kernel(ProblemRef problem, const KernelConfig& config, const Device& device) {
-  const Traits traits = provider(config.space->provider).traits(signature_of(problem), config, device);
-  const bool chosen_at_run_time = traits.suggestion > 0 || traits.split_k == 0;
+/// Whether a config is one kernel that divides K alike at every M, and gives equal bits in every run.
+bool is_fixed_kernel(ProblemRef problem, const KernelConfig& config, const Traits& traits,
+                     const Device& device) {
+  const bool stream_k =
+      config.space == &cutlass_gemm_space &&
+      CutlassConfig::from(config).decomposition == static_cast<std::int32_t>(CutlassDecomposition::stream_k);
+  const bool chosen_at_run_time = traits.suggestion > 0 || !(traits.split_k > 0) || stream_k;
   return !chosen_at_run_time && deterministic_refusal(problem, config, device).empty();
 }
 
@@ -82,11 +87,12 @@ class ClassTimer {
         weight_(weight),
         bench_(protocol(instruments_of(backend), seconds), 1, instruments_of(backend)) {}
 
-  void time(std::size_t at, ClassMeasurement& measured) {
+  /// `covering`: by class, whether it is timed.
+  void time(std::size_t at, const std::vector<bool>& covering, ClassMeasurement& measured) {
     bench_.open(with_m(weight_, measured.m[at]));
     std::map<std::int32_t, double> best_us;  // by class
     for (ClassedConfig& one : measured.configs) {
-      if (one.classes[at] == kNoClass) continue;
+      if (one.classes[at] == kNoClass || !covering[static_cast<std::size_t>(one.classes[at])]) continue;
       double& best =
           best_us.try_emplace(one.classes[at], std::numeric_limits<double>::infinity()).first->second;
       take(bench_.coarse({&backend_, one.config}, best), at, one);
@@ -161,20 +167,26 @@ StoredClass stored_class(const ClassMeasurement& measured, std::int32_t id, Sign
   return stored;
 }
 
-/// Geometric mean, over the timed M, of the time of the class's fastest member; infinite where an M between
-/// the smallest and the largest has no member.
-double cost_of(const StoredClass& one, std::span<const std::int64_t> timed) {
-  constexpr double kNever = std::numeric_limits<double>::infinity();
+/// Whether some member holds at every M from the smallest to the largest.
+bool covers_all(const StoredClass& one) {
   const auto is_covered = [&](std::int64_t m) {
     return std::ranges::any_of(one.members,
                                [&](const ClassMember& member) { return member.holds(one.m, m); });
   };
+  for (std::size_t at = 0; at < one.m.size(); ++at) {
+    if (!is_covered(one.m[at])) return false;
+    if (at > 0 && one.m[at] - one.m[at - 1] > 1 && !is_covered(one.m[at] - 1)) return false;
+  }
+  return true;
+}
+
+/// Geometric mean, over the timed M, of the time of the class's fastest member; infinite where none was
+/// timed.
+double cost_of(const StoredClass& one, std::span<const std::int64_t> timed) {
   double logs = 0;
   for (std::size_t at = 0; at < one.m.size(); ++at) {
-    if (!is_covered(one.m[at])) return kNever;
-    if (at > 0 && one.m[at] - one.m[at - 1] > 1 && !is_covered(one.m[at] - 1)) return kNever;
     if (!std::ranges::binary_search(timed, one.m[at])) continue;
-    double best_us = kNever;
+    double best_us = std::numeric_limits<double>::infinity();
     for (const ClassMember& member : one.members) best_us = std::fmin(best_us, member.time_us[at]);
     logs += std::log(best_us);
   }
@@ -203,24 +215,39 @@ std::vector<std::int64_t> compared_rows(std::span<const std::int64_t> timed) {
 std::vector<KernelConfig> class_candidates(const Selector& selector, Backend& backend, ProblemRef weight,
                                            std::span<const std::int64_t> m, const CandidateLimits& limits) {
   const auto gemm = weight.as<GemmProblem>();
+  const Device& device = backend.device();
   std::vector<KernelConfig> found;
   std::set<std::string> names;
   bool suggests = true;
-  const auto add = [&](const GemmProblem& problem, const KernelConfig& config) {
-    const std::string name = config_name(signature_of(problem), config);
-    const KernelConfig own = parse_config_name(name).config;
-    if (backend.executes(own.space->provider) && is_fixed_kernel(problem, own, backend.device()) &&
-        backend.refusal(problem, own).empty() && names.insert(name).second)
-      found.push_back(own);
+  const auto add = [&](const GemmProblem& problem, const KernelConfig& config, const Traits& traits) {
+    if (!is_fixed_kernel(problem, config, traits, device) || !backend.refusal(problem, config).empty())
+      return;
+    if (names.insert(config_name(signature_of(problem), config)).second) found.push_back(config);
+  };
+  const auto own_config = [&](const GemmProblem& problem, const KernelConfig& config) {
+    return parse_config_name(config_name(signature_of(problem), config)).config;
+  };
+  const auto traits_of = [&](const GemmProblem& problem, const KernelConfig& config) {
+    return provider(config.space->provider).traits(signature_of(problem), config, device);
   };
   for (const std::int64_t rows : m) {
     const GemmProblem problem = with_m(gemm, rows);
-    for (const Choice& choice : selector.rank(problem, limits.top)) add(problem, choice.config);
+    std::size_t place = 0;
+    std::map<std::pair<double, double>, std::size_t> of_split;
+    for (const Choice& choice : selector.rank(problem, kAll)) {
+      const KernelConfig config = own_config(problem, choice.config);
+      if (!backend.executes(config.space->provider)) continue;
+      const Traits traits = traits_of(problem, config);
+      const bool among_best = place++ < limits.top;
+      const double kind = std::isnan(traits.kind) ? 0 : traits.kind;
+      if (!(traits.split_k > 0)) continue;
+      if (of_split[{kind, traits.split_k}]++ < limits.of_split || among_best) add(problem, config, traits);
+    }
     if (!suggests) continue;
     try {
       for (const KernelConfig& config : backend.suggestions(problem, limits.suggestions)) {
-        if (rule_verdict(problem, config, backend.device()).status != VerdictStatus::refused)
-          add(problem, config);
+        if (rule_verdict(problem, config, device).status != VerdictStatus::refused)
+          add(problem, config, traits_of(problem, config));
       }
     } catch (const Error& error) {  // no library
       if (error.code() != Errc::unsupported) throw;
@@ -249,17 +276,22 @@ ClassMeasurement measure_classes(Backend& backend, ProblemRef weight, std::span<
       one.time_us.resize(measured.m.size(), kUnknown);
     }
   }
-  tell(fmt::format("{}: {} configs in {} classes", print(identity), configs.size(), classes.all().size()));
+  const Signature signature = signature_of(identity);
+  std::vector<bool> covering;
+  for (std::size_t id = 0; id < classes.all().size(); ++id)
+    covering.push_back(covers_all(stored_class(measured, static_cast<std::int32_t>(id), signature)));
+  tell(fmt::format("{}: {} configs in {} classes, of which {} cover all M", print(identity), configs.size(),
+                   covering.size(), std::ranges::count(covering, true)));
   ClassTimer timer(backend, gemm, request.seconds);
   for (std::size_t at = 0; at < measured.m.size(); ++at) {
     if (!std::ranges::binary_search(request.m, measured.m[at])) continue;
-    timer.time(at, measured);
+    timer.time(at, covering, measured);
     tell(fmt::format("{}: timed M = {}", print(identity), measured.m[at]));
   }
   double least = std::numeric_limits<double>::infinity();
   for (std::size_t id = 0; id < classes.all().size(); ++id) {
-    StoredClass one = stored_class(measured, static_cast<std::int32_t>(id), signature_of(identity));
-    const double cost = one.members.empty() ? least : cost_of(one, request.m);
+    StoredClass one = stored_class(measured, static_cast<std::int32_t>(id), signature);
+    const double cost = covers_all(one) ? cost_of(one, request.m) : least;  // wrong configs have left
     if (!(cost < least)) continue;
     least = cost;
     measured.stored = std::move(one);

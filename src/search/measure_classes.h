@@ -48,13 +48,16 @@ std::vector<std::int64_t> usual_class_rows();
 std::vector<std::int64_t> compared_rows(std::span<const std::int64_t> timed);
 
 struct CandidateLimits {
-  std::size_t top = 24;         ///< best configs by the selector's ranking, for each M
+  std::size_t top = 16;  ///< best configs by the selector's ranking, for each M
+  /// Of each kind and number of split-K slices in the ranking, its best configs, for each M: a class of few
+  /// rows, with split K, needs configs that are good for many rows, too.
+  std::size_t of_split = 4;
   std::size_t suggestions = 8;  ///< of the library, for each M
 };
 
 /// The configs worth comparing: for each M, the first of the selector's ranking and the algorithms that the
 /// library suggests. Leaves out configs that stand for other kernels at other M (suggestions), that may give
-/// other bits in each run, or whose split of K the library chooses at run time.
+/// other bits in each run, or whose split of K depends on M (stream-K, or chosen by the library at run time).
 std::vector<KernelConfig> class_candidates(const Selector& selector, Backend& backend, ProblemRef weight,
                                            std::span<const std::int64_t> m, const CandidateLimits& limits);
 

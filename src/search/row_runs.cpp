@@ -1,7 +1,6 @@
 // Makes operands whose sums depend on their order, runs configs on them and hashes the rows.
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <cstring>
 #include <numeric>
 #include <random>
@@ -35,8 +34,8 @@ std::vector<std::int64_t> paired_places(std::int64_t k) {
 double scattered(std::uint32_t bits, bool whole) {
   const double sign = (bits & 1u) != 0 ? -1 : 1;
   if (whole) return sign * static_cast<double>(1 + (bits >> 1) % 8);
-  const auto exponent = static_cast<int>((bits >> 1) & 7u) - 4;
-  return sign * std::ldexp(1 + static_cast<double>(bits >> 4) * 0x1p-28, exponent);
+  constexpr double kSizes[] = {0x1p-4, 0x1p-3, 0x1p-2, 0x1p-1, 1, 2, 4, 8};
+  return sign * kSizes[(bits >> 1) & 7u] * (1 + static_cast<double>(bits >> 4) * 0x1p-28);
 }
 
 bool is_whole(DType dtype) {
