@@ -125,10 +125,12 @@ CLI::Option* add_calls_option(CLI::App& verb, std::int64_t& calls);
 
 /// Adds --workspace-limit, --deterministic and --policy.
 void add_limits_options(CLI::App& verb, Limits& limits);
+/// Adds --policy; `set` gets its word.
+void add_policy_option(CLI::App& verb, std::function<void(const std::string&)> set);
 /// Adds --classes: the file for --policy batch-invariant.
-CLI::Option* add_classes_option(CLI::App& verb, std::filesystem::path& file);
+CLI::Option* add_classes_option(CLI::App& verb, std::string& file);
 /// Throws invalid_argument for a file of classes without the policy.
-void check_classes_option(const Limits& limits, const std::filesystem::path& file);
+void check_classes_option(const Limits& limits, const std::string& file);
 /// Whether --policy asks for batch-invariant choices. Throws invalid_argument for an unknown policy.
 bool is_batch_invariant(const std::string& policy);
 

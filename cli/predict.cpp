@@ -26,7 +26,7 @@ struct PredictOptions {
   int threads = 0;
   std::int64_t calls = 0;
   Limits limits;
-  std::filesystem::path classes;
+  std::string classes;
   std::size_t top = 5;
   By by = By::best;
   Format format = Format::text;
