@@ -4,7 +4,7 @@
 //     batch_invariant --backend cuda [--model models/gemm_bf16_h200] [--classes FILE] [--csv FILE]
 //
 // For each weight: measures its classes (docs/batch_invariant.md) and stores them in FILE, computes all 10 M
-// and M between them by a dispatcher with the policy and compares the bits of the rows, then times three
+// and many other M by a dispatcher with the policy and compares the bits of the rows, then times three
 // configs side by side at each M: the model's choice, the policy's choice, and the config that is fastest
 // over all M among those that give equal bits at all of them.
 #include <algorithm>
@@ -15,6 +15,8 @@
 #include <fstream>
 #include <map>
 #include <memory>
+#include <numeric>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,8 +37,9 @@ namespace {
 
 struct Options {
   std::string backend = "cuda", model, classes, csv;
-  std::size_t weights = 0;
+  std::size_t skip = 0, weights = 0;
   CandidateLimits candidates;
+  std::int64_t every = ClassesRequest().every;
   double seconds = 0.15;
   int runs = 3;
 };
@@ -44,7 +47,7 @@ struct Options {
 /// M of the comparison; some of them lie between measured M.
 constexpr std::int64_t kRows[] = {1, 4, 16, 40, 100, 256, 600, 1024, 2500, 4096};
 /// More M at which bits are compared.
-constexpr std::int64_t kMoreRows[] = {2, 3, 7, 13, 31, 65, 129, 333, 777, 1500, 2047, 3333};
+constexpr std::int64_t kMoreRows[] = {333, 511, 777, 1025, 1500, 2047, 2049, 3333, 4095};
 
 /// n and k.
 using Weight = std::pair<std::int64_t, std::int64_t>;
@@ -92,6 +95,8 @@ class Comparison {
   int run() {
     std::vector<Weight> weights(std::begin(kGpuWeights), std::end(kGpuWeights));
     if (!gpu_) weights.assign(std::begin(kCpuWeights), std::end(kCpuWeights));
+    weights.erase(weights.begin(),
+                  weights.begin() + static_cast<std::ptrdiff_t>(std::min(options_.skip, weights.size())));
     if (options_.weights > 0) weights.resize(std::min(weights.size(), options_.weights));
     for (const Weight& weight : weights) compare(weight);
     print_results();
@@ -131,49 +136,58 @@ class Comparison {
     const GemmProblem one = problem_of(weight, 1, dtype_);
     const auto rows = timed_rows();
     const auto candidates = class_candidates(free_, backend_, one, rows, options_.candidates);
-    const ClassMeasurement measured =
-        measure_classes(backend_, one, candidates, {.m = rows, .seconds = options_.seconds});
+    const ClassMeasurement measured = measure_classes(
+        backend_, one, candidates, {.m = rows, .every = options_.every, .seconds = options_.seconds});
     store_classes(file_, std::span(&measured.stored, 1));
     invariant_.refresh();
     dispatcher_ = Dispatcher(registry_of(backend_), {.limits = {.batch_invariant = true}, .classes = file_});
     fmt::print("{}x{}: {} configs, {} classes, {} members\n", weight.first, weight.second,
                measured.configs.size(), measured.stored.classes, measured.stored.members.size());
-    compare_bits(one);
+    RowRuns runs(backend_, one, kRows[std::size(kRows) - 1]);
+    compare_bits(one, runs);
+    const std::optional<KernelConfig> fixed = best_fixed(measured, rows, runs);
     fmt::print("measured in {:.1f} s\n",
                std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count());
     std::fflush(stdout);
-    const std::optional<KernelConfig> fixed = best_fixed(measured, rows);
     if (!fixed) fmt::print("NO FIXED CONFIG gives equal bits at all M\n");
     for (const std::int64_t m : kRows) time(problem_of(weight, m, dtype_), fixed);
     std::fflush(stdout);
   }
 
+  /// Every M up to 300, those of the comparison, and some more between them.
+  static std::vector<std::int64_t> all_rows() {
+    constexpr std::int64_t kEvery = 300;
+    std::vector<std::int64_t> rows(kEvery);
+    std::iota(rows.begin(), rows.end(), 1);
+    for (const std::int64_t m : kRows) {
+      if (m > kEvery) rows.push_back(m);
+    }
+    rows.insert(rows.end(), std::begin(kMoreRows), std::end(kMoreRows));
+    return rows;
+  }
+
   /// Rows by the dispatcher at each M against those of the largest M.
-  void compare_bits(const GemmProblem& weight) {
-    RowRuns runs(backend_, weight, kRows[std::size(kRows) - 1]);
+  void compare_bits(const GemmProblem& weight, RowRuns& runs) {
     const auto rows = [&](std::int64_t m) {
       return runs.run(m, [&](const GemmProblem& problem, const GemmBuffers& buffers) {
         dispatcher_.run(problem, buffers);
       });
     };
     const RowBits expected = rows(kRows[std::size(kRows) - 1]);
-    const auto check_at = [&](std::int64_t m) {
+    for (const std::int64_t m : all_rows()) {
       ++compared_;
       if (rows(m).agrees(expected)) {
         ++equal_;
       } else {
         fmt::print("NOT EQUAL: {}x{} at M = {}\n", weight.n, weight.k, m);
       }
-    };
-    for (const std::int64_t m : kRows) check_at(m);
-    for (const std::int64_t m : kMoreRows) check_at(m);
+    }
   }
 
-  /// The config with the least geometric mean of times among those that stay in one class at all M.
+  /// Of the configs that stay in one class at all M, the one with the least geometric mean of times.
   static std::optional<KernelConfig> best_fixed(const ClassMeasurement& measured,
-                                                std::span<const std::int64_t> timed) {
-    std::optional<KernelConfig> best;
-    double least = std::numeric_limits<double>::infinity();
+                                                std::span<const std::int64_t> timed, RowRuns& runs) {
+    std::vector<std::pair<double, const ClassedConfig*>> all;
     for (const ClassedConfig& one : measured.configs) {
       double logs = 0;
       const std::int32_t first = one.classes.front();
@@ -182,11 +196,15 @@ class Comparison {
         fixed = fixed && one.classes[at] == first;
         if (std::ranges::binary_search(timed, measured.m[at])) logs += std::log(one.time_us[at]);
       }
-      if (!fixed || !(logs < least)) continue;
-      least = logs;
-      best = one.config;
+      if (fixed && logs == logs) all.emplace_back(logs, &one);
     }
-    return best;
+    std::ranges::sort(all);
+    for (const auto& [logs, one] : all) {
+      const RowBits expected = runs.run(one->config, kRows[std::size(kRows) - 1]);
+      const auto is_equal = [&](std::int64_t m) { return runs.run(one->config, m).agrees(expected); };
+      if (std::ranges::all_of(all_rows(), is_equal)) return one->config;
+    }
+    return std::nullopt;
   }
 
   void time(const GemmProblem& problem, const std::optional<KernelConfig>& fixed) {
@@ -296,13 +314,15 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--model", options.model, "model folder (default: the first on the search path)");
   app.add_option("--classes", options.classes, "file that keeps the classes (default: a temporary one)");
-  app.add_option("--weights", options.weights, "only the first N weights");
+  app.add_option("--skip", options.skip, "leave out the first N weights");
+  app.add_option("--weights", options.weights, "of the others, only the first N");
   app.add_option("--top", options.candidates.top, "configs of the model's ranking to compare, per M")
       ->capture_default_str();
   app.add_option("--of-split", options.candidates.of_split, "configs of each number of split-K slices, per M")
       ->capture_default_str();
   app.add_option("--suggestions", options.candidates.suggestions, "of the library, per M")
       ->capture_default_str();
+  app.add_option("--every", options.every, "members run at every M up to this one")->capture_default_str();
   app.add_option("--seconds", options.seconds, "time for the rounds of one M when classes are measured")
       ->capture_default_str();
   app.add_option("--runs", options.runs, "interleaved runs; the median of their times counts")

@@ -33,6 +33,7 @@ struct ClassesOptions {
   std::string backend, model, file;
   std::vector<std::int64_t> rows = usual_class_rows();
   CandidateLimits candidates;
+  std::int64_t every = ClassesRequest().every;
   double seconds = ClassesRequest().seconds;
   bool recheck = false;
   Format format = Format::text;
@@ -111,11 +112,12 @@ void measure(const ClassesOptions& options) {
       const KernelConfig config = named_config(name, weight);
       if (std::ranges::find(configs, config) == configs.end()) configs.push_back(config);
     }
-    const ClassMeasurement measured = measure_classes(
-        backend, weight, configs,
-        {.m = options.rows, .seconds = options.seconds, .progress = [&](const std::string& text) {
-           (*progress)(text);
-         }});
+    const ClassMeasurement measured =
+        measure_classes(backend, weight, configs,
+                        {.m = options.rows,
+                         .every = options.every,
+                         .seconds = options.seconds,
+                         .progress = [&](const std::string& text) { (*progress)(text); }});
     const StoredClass& stored = measured.stored;
     store_classes(options.stored_in(), std::span(&stored, 1));  // at once: the next weight may take minutes
     constexpr std::size_t kShown = 8;
@@ -174,6 +176,10 @@ void setup_classes(CLI::App& verb) {
                          ->delimiter(',')
                          ->allow_extra_args(false)
                          ->default_str("1, 2, 3, 4, 6, 8, 12, ... 3072, 4096");
+  verb.add_option("--every", options->every,
+                  "run the fastest configs of the class at every M up to this one, and at some above it")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1 << 20));
   verb.add_option("--top", options->candidates.top, "configs of the ranking to compare, for each M")
       ->capture_default_str();
   verb.add_option("--of-split", options->candidates.of_split,

@@ -28,6 +28,8 @@ constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 /// Of each class, the configs with the fastest single samples are timed in rounds.
 constexpr std::size_t kFinalists = 4;
+/// Of the chosen class, the fastest members at each timed M are kept.
+constexpr std::size_t kKept = 4;
 
 GemmProblem with_m(const GemmProblem& weight, std::int64_t m) {
   GemmProblem problem = weight;
@@ -152,6 +154,7 @@ class ClassTimer {
   ProblemBench bench_;
 };
 
+/// The members of a class at the compared M.
 StoredClass stored_class(const ClassMeasurement& measured, std::int32_t id, Signature signature) {
   StoredClass stored;
   stored.m = measured.m;
@@ -167,15 +170,20 @@ StoredClass stored_class(const ClassMeasurement& measured, std::int32_t id, Sign
   return stored;
 }
 
-/// Whether some member holds at every M from the smallest to the largest.
-bool covers_all(const StoredClass& one) {
-  const auto is_covered = [&](std::int64_t m) {
-    return std::ranges::any_of(one.members,
-                               [&](const ClassMember& member) { return member.holds(one.m, m); });
-  };
+/// Whether some member was equal at each compared M.
+bool may_cover_all(const StoredClass& one) {
   for (std::size_t at = 0; at < one.m.size(); ++at) {
-    if (!is_covered(one.m[at])) return false;
-    if (at > 0 && one.m[at] - one.m[at - 1] > 1 && !is_covered(one.m[at] - 1)) return false;
+    const auto is_equal = [at](const ClassMember& member) { return member.equal[at] != 0; };
+    if (std::ranges::none_of(one.members, is_equal)) return false;
+  }
+  return true;
+}
+
+/// Whether some member holds at every M up to the largest.
+bool covers_all(const StoredClass& one) {
+  for (std::int64_t m = 1; m <= one.m.back(); ++m) {
+    const auto holds = [&](const ClassMember& member) { return one.holds(member, m); };
+    if (std::ranges::none_of(one.members, holds)) return false;
   }
   return true;
 }
@@ -257,51 +265,101 @@ std::vector<KernelConfig> class_candidates(const Selector& selector, Backend& ba
   return found;
 }
 
+namespace {
+
+/// The fastest members at each timed M.
+std::vector<ClassMember> fastest_members(const StoredClass& of, std::size_t count) {
+  std::set<std::size_t> kept;
+  for (std::size_t at = 0; at < of.m.size(); ++at) {
+    std::vector<std::pair<double, std::size_t>> timed;
+    for (std::size_t i = 0; i < of.members.size(); ++i) {
+      if (!std::isnan(of.members[i].time_us[at])) timed.emplace_back(of.members[i].time_us[at], i);
+    }
+    std::ranges::sort(timed);
+    for (std::size_t i = 0; i < std::min(count, timed.size()); ++i) kept.insert(timed[i].second);
+  }
+  std::vector<ClassMember> members;
+  for (const std::size_t i : kept) members.push_back(of.members[i]);
+  return members;
+}
+
+/// Runs members at every M up to `every`; those of the compared M above it stay.
+StoredClass compared_everywhere(const StoredClass& of, const std::vector<ClassMember>& members,
+                                std::int64_t every, const RowBits& bits, RowRuns& runs) {
+  StoredClass all;
+  all.every = std::min(every, of.m.back());
+  for (std::int64_t m = 1; m <= all.every; ++m) all.m.push_back(m);
+  std::ranges::copy_if(of.m, std::back_inserter(all.m), [&](std::int64_t m) { return m > all.every; });
+  for (const ClassMember& member : members) {
+    ClassMember& one = all.members.emplace_back(ClassMember{member.config, {}, {}});
+    const KernelConfig config = parse_config_name(member.config).config;
+    for (const std::int64_t m : all.m) {
+      const auto known = std::ranges::lower_bound(of.m, m);
+      const auto at = static_cast<std::size_t>(known - of.m.begin());
+      const bool was_compared = known != of.m.end() && *known == m;
+      one.equal.push_back(was_compared ? member.equal[at] : runs.run(config, m).agrees(bits));
+      one.time_us.push_back(was_compared ? member.time_us[at] : kUnknown);
+    }
+  }
+  return all;
+}
+
+}  // namespace
+
 ClassMeasurement measure_classes(Backend& backend, ProblemRef weight, std::span<const KernelConfig> configs,
                                  const ClassesRequest& request) {
   check_rows(request.m);
+  if (request.every < 1)
+    fail(Errc::invalid_argument, "every={}: rows are compared at each M up to it; give at least 1",
+         request.every);
   const Problem identity = without_m(weight);
   const auto gemm = identity.as<GemmProblem>();
+  const Signature signature = signature_of(identity);
   const auto tell = [&](const std::string& part) {
-    if (request.progress) request.progress(part);
+    if (request.progress) request.progress(print(identity) + ": " + part);
   };
   ClassMeasurement measured;
   measured.m = compared_rows(request.m);
   Classes classes;
-  {
-    RowRuns runs(backend, gemm, measured.m.back());
-    for (const KernelConfig& config : configs) {
-      ClassedConfig& one = measured.configs.emplace_back(ClassedConfig{config, {}, {}});
-      for (const std::int64_t m : measured.m) one.classes.push_back(classes.of(runs.run(config, m)));
-      one.time_us.resize(measured.m.size(), kUnknown);
-    }
+  RowRuns runs(backend, gemm, measured.m.back());
+  for (const KernelConfig& config : configs) {
+    ClassedConfig& one = measured.configs.emplace_back(ClassedConfig{config, {}, {}});
+    for (const std::int64_t m : measured.m) one.classes.push_back(classes.of(runs.run(config, m)));
+    one.time_us.resize(measured.m.size(), kUnknown);
   }
-  const Signature signature = signature_of(identity);
   std::vector<bool> covering;
   for (std::size_t id = 0; id < classes.all().size(); ++id)
-    covering.push_back(covers_all(stored_class(measured, static_cast<std::int32_t>(id), signature)));
-  tell(fmt::format("{}: {} configs in {} classes, of which {} cover all M", print(identity), configs.size(),
-                   covering.size(), std::ranges::count(covering, true)));
+    covering.push_back(may_cover_all(stored_class(measured, static_cast<std::int32_t>(id), signature)));
+  tell(fmt::format("{} configs in {} classes, of which {} cover all M", configs.size(), covering.size(),
+                   std::ranges::count(covering, true)));
   ClassTimer timer(backend, gemm, request.seconds);
   for (std::size_t at = 0; at < measured.m.size(); ++at) {
     if (!std::ranges::binary_search(request.m, measured.m[at])) continue;
     timer.time(at, covering, measured);
-    tell(fmt::format("{}: timed M = {}", print(identity), measured.m[at]));
+    tell(fmt::format("timed M = {}", measured.m[at]));
   }
-  double least = std::numeric_limits<double>::infinity();
-  for (std::size_t id = 0; id < classes.all().size(); ++id) {
-    StoredClass one = stored_class(measured, static_cast<std::int32_t>(id), signature);
-    const double cost = covers_all(one) ? cost_of(one, request.m) : least;  // wrong configs have left
-    if (!(cost < least)) continue;
-    least = cost;
-    measured.stored = std::move(one);
-    measured.chosen = static_cast<std::int32_t>(id);
+  std::vector<std::pair<double, std::int32_t>> by_cost;
+  for (std::size_t i = 0; i < classes.all().size(); ++i) {
+    const auto id = static_cast<std::int32_t>(i);
+    const StoredClass one = stored_class(measured, id, signature);  // wrong configs have left
+    if (covering[i] && may_cover_all(one)) by_cost.emplace_back(cost_of(one, request.m), id);
+  }
+  std::ranges::sort(by_cost);
+  for (const auto& [cost, id] : by_cost) {
+    const StoredClass one = stored_class(measured, id, signature);
+    const RowBits& bits = classes.all()[static_cast<std::size_t>(id)];
+    for (const auto& members : {fastest_members(one, kKept), one.members}) {
+      measured.stored = compared_everywhere(one, members, request.every, bits, runs);
+      if (!covers_all(measured.stored)) continue;
+      measured.chosen = id;
+      break;
+    }
+    if (measured.chosen != kNoClass) break;
   }
   if (measured.chosen == kNoClass)
-    fail(
-        Errc::unsupported,
-        "{}: none of {} classes of {} configs covers every M from {} to {}; compare more configs, or fewer M",
-        print(identity), classes.all().size(), configs.size(), request.m.front(), request.m.back());
+    fail(Errc::unsupported,
+         "{}: none of {} classes of {} configs covers every M from 1 to {}; compare more configs, or fewer M",
+         print(identity), classes.all().size(), configs.size(), request.m.back());
   StoredClass& stored = measured.stored;
   stored.weight = print(identity);
   stored.device = device_identity(backend.device());

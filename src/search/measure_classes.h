@@ -14,10 +14,11 @@
 /// which depends on their order in nearly every element. Every config runs at every M on the same operands. A
 /// config whose rows of one pattern differ within a run belongs to no class at that M.
 ///
-/// **Classes.** Configs with equal rows form a class; a config may belong to different classes at different
-/// M. A class can be chosen where, for every M between the smallest and the largest, some member holds
-/// (ClassMember::holds). The chosen one has the least geometric mean, over the timed M, of the time of its
-/// fastest member. The choice is stored, so that no later call changes it.
+/// **Classes.** Configs with equal rows at some M form a class; a config may belong to different classes at
+/// different M. The chosen class has the least geometric mean, over the timed M, of the time of its fastest
+/// member. Its fastest members then run at every M up to ClassesRequest::every, because a kernel may compute
+/// the rows of a last tile that is not full in another order. A class is chosen only if some member holds
+/// (StoredClass::holds) at every M up to the largest. The choice is stored, so that no later call changes it.
 ///
 /// **Times.** At each M of the request, configs are verified against float64 and timed as in a sweep. A
 /// config that computes a wrong result at any of these M leaves all classes.
@@ -63,6 +64,7 @@ std::vector<KernelConfig> class_candidates(const Selector& selector, Backend& ba
 
 struct ClassesRequest {
   std::vector<std::int64_t> m = usual_class_rows();  ///< M to time, ascending
+  std::int64_t every = 512;                          ///< members run at every M up to this one
   double seconds = 0.15;                             ///< for the rounds of one M
   /// Called after each part of the work with its name.
   std::function<void(const std::string&)> progress = {};
@@ -77,7 +79,7 @@ struct ClassedConfig {
 
 struct ClassMeasurement {
   StoredClass stored;           ///< the chosen class
-  std::vector<std::int64_t> m;  ///< compared_rows()
+  std::vector<std::int64_t> m;  ///< compared_rows(): those of `configs`
   std::vector<ClassedConfig> configs;
   std::int32_t chosen = kNoClass;
 };

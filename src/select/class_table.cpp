@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <tuple>
 
@@ -16,12 +17,14 @@
 #include "core/files.h"
 #include "core/json_fields.h"
 #include "core/log.h"
+#include "core/numbers.h"
 
 namespace kscout {
 
 namespace {
 
 constexpr std::int64_t kClassFileVersion = 1;
+constexpr std::int64_t kMaxEvery = 1 << 20;
 constexpr const char* kMeasure = "measure them with kscout classes";
 
 /// Whether the bits of kernels depend on a fact of Backend::versions().
@@ -31,13 +34,19 @@ bool decides_bits(const std::string& fact) {
 
 std::string text_of(const Json& json, const char* name) { return json.at(name).get<std::string>(); }
 
-ClassMember member_from(const Json& json, std::size_t count) {
+ClassMember member_from(const Json& json, std::span<const std::int64_t> m) {
   ClassMember member{.config = text_of(json, "config"), .equal = {}, .time_us = {}};
   for (const char c : text_of(json, "equal")) member.equal.push_back(c == '1');
-  for (const Json& us : json.at("time_us"))
-    member.time_us.push_back(us.is_null() ? std::numeric_limits<double>::quiet_NaN() : us.get<double>());
-  if (member.equal.size() != count || member.time_us.size() != count)
-    fail(Errc::corrupt_data, "{}: one value per m is needed, which are {}", member.config, count);
+  if (member.equal.size() != m.size())
+    fail(Errc::corrupt_data, "{}: equal has {} digits for {} M", member.config, member.equal.size(),
+         m.size());
+  member.time_us.resize(m.size(), std::numeric_limits<double>::quiet_NaN());
+  for (const auto& [rows, us] : json.at("time_us").items()) {
+    const auto at = std::ranges::find(m, number_in<std::int64_t>(rows).value_or(0));
+    if (at == m.end())
+      fail(Errc::corrupt_data, "{}: a time for M = {}, which is not measured", member.config, rows);
+    member.time_us[static_cast<std::size_t>(at - m.begin())] = us.get<double>();
+  }
   return member;
 }
 
@@ -48,28 +57,33 @@ StoredClass class_from(const Json& json) {
                   .library = text_of(json, "library"),
                   .bits = text_of(json, "bits"),
                   .classes = json.at("classes").get<std::int64_t>(),
-                  .m = json.at("m").get<std::vector<std::int64_t>>(),
+                  .every = json.at("every").get<std::int64_t>(),
+                  .m = {},
                   .members = {}};
-  if (one.m.empty() || !std::ranges::is_sorted(one.m, std::less_equal()) || one.m.front() < 1)
-    fail(Errc::corrupt_data, "{}: m must be ascending numbers from 1", one.weight);
-  for (const Json& member : json.at("members")) one.members.push_back(member_from(member, one.m.size()));
+  if (one.every < 1 || one.every > kMaxEvery)
+    fail(Errc::corrupt_data, "{}: every={}: must be from 1 to {}", one.weight, one.every, kMaxEvery);
+  for (std::int64_t m = 1; m <= one.every; ++m) one.m.push_back(m);
+  for (const Json& above : json.at("above")) one.m.push_back(above.get<std::int64_t>());
+  if (std::ranges::adjacent_find(one.m, std::greater_equal()) != one.m.end())
+    fail(Errc::corrupt_data, "{}: the M of above must be ascending and above {}", one.weight, one.every);
+  for (const Json& member : json.at("members")) one.members.push_back(member_from(member, one.m));
   return one;
 }
 
 Json json_of(const StoredClass& one) {
-  Json json = {{"weight", one.weight},
-               {"device", one.device},
-               {"backend", one.backend},
-               {"library", one.library},
-               {"bits", one.bits},
-               {"classes", one.classes},
-               {"m", one.m},
-               {"members", Json::array()}};
+  Json json = {{"weight", one.weight},   {"device", one.device},   {"backend", one.backend},
+               {"library", one.library}, {"bits", one.bits},       {"classes", one.classes},
+               {"every", one.every},     {"above", Json::array()}, {"members", Json::array()}};
+  for (const std::int64_t m : one.m) {
+    if (m > one.every) json["above"].push_back(m);
+  }
   for (const ClassMember& member : one.members) {
     std::string equal;
     for (const std::uint8_t is_equal : member.equal) equal += is_equal != 0 ? '1' : '0';
-    auto times = Json::array();
-    for (const double us : member.time_us) times.push_back(json_from_number(us));
+    auto times = Json::object();
+    for (std::size_t i = 0; i < one.m.size(); ++i) {
+      if (!std::isnan(member.time_us[i])) times[std::to_string(one.m[i])] = member.time_us[i];
+    }
     json["members"].push_back({{"config", member.config}, {"equal", equal}, {"time_us", std::move(times)}});
   }
   return json;
@@ -82,12 +96,16 @@ bool same_weight(const StoredClass& a, const StoredClass& b) {
 
 }  // namespace
 
-bool ClassMember::holds(std::span<const std::int64_t> measured, std::int64_t m) const {
-  const auto above = std::ranges::lower_bound(measured, m);
-  if (above == measured.end()) return false;
-  const auto at = static_cast<std::size_t>(above - measured.begin());
-  if (*above == m) return equal[at] != 0;
-  return at > 0 && equal[at] != 0 && equal[at - 1] != 0;
+bool StoredClass::holds(const ClassMember& member, std::int64_t of_m) const {
+  const auto above = std::ranges::lower_bound(m, of_m);
+  if (above == m.end()) return false;
+  const auto at = static_cast<std::size_t>(above - m.begin());
+  if (*above == of_m) return member.equal[at] != 0;
+  if (at == 0 || member.equal[at] == 0 || member.equal[at - 1] == 0) return false;
+  const auto upper_half = std::span(member.equal)
+                              .first(static_cast<std::size_t>(every))
+                              .subspan(static_cast<std::size_t>(every / 2));
+  return std::ranges::find(upper_half, 0) == upper_half.end();
 }
 
 Problem without_m(ProblemRef of) {
@@ -179,14 +197,14 @@ std::vector<ClassChoice> ClassTable::members(ProblemRef problem, std::string& wh
   }
   const std::int64_t m = problem.as<GemmProblem>().m;
   const auto above = std::ranges::lower_bound(known.m, m);
-  if (m < known.m.front() || above == known.m.end()) {
-    why = fmt::format("{}: its classes in {} were measured for M from {} to {}; {} --rows ... {}", asked,
-                      file_.string(), known.m.front(), known.m.back(), kMeasure, weight);
+  if (m < 1 || above == known.m.end()) {
+    why = fmt::format("{}: its classes in {} were measured for M from 1 to {}; {} --rows ... {}", asked,
+                      file_.string(), known.m.back(), kMeasure, weight);
     return {};
   }
   std::vector<ClassChoice> members;
   for (const ClassMember& member : known.members) {
-    if (!member.holds(known.m, m)) continue;
+    if (!known.holds(member, m)) continue;
     // Between measured M, tiles of the next larger one are needed.
     auto at = static_cast<std::size_t>(above - known.m.begin());
     while (at + 1 < known.m.size() && std::isnan(member.time_us[at]) &&

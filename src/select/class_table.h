@@ -29,10 +29,6 @@ struct ClassMember {
   std::vector<std::uint8_t> equal;
   /// By position in StoredClass::m: median time in microseconds; NaN: not timed.
   std::vector<double> time_us;
-
-  /// Whether the config belongs to the class at an M: at a measured one, or at both neighbours of M among the
-  /// measured ones.
-  bool holds(std::span<const std::int64_t> measured, std::int64_t m) const;
 };
 
 /// The class of a weight to which choices keep, and the conditions under which it was measured.
@@ -43,8 +39,14 @@ struct StoredClass {
   std::string library;          ///< library_release()
   std::string bits;             ///< digest of the rows that the members computed
   std::int64_t classes = 0;     ///< number of classes among the measured configs
+  std::int64_t every = 0;       ///< m has every M from its first to this one
   std::vector<std::int64_t> m;  ///< the measured M, ascending
   std::vector<ClassMember> members;
+
+  /// Whether a member computes the rows of the class at an M. At a measured M: whether it did. Between two of
+  /// them: whether it did at both, and at every M of the upper half of those up to `every`, which have all
+  /// remainders of M by a tile's rows.
+  bool holds(const ClassMember& member, std::int64_t of_m) const;
 };
 
 /// The GEMM with M = 1 and weight 1: equal for all calls of one weight. Throws unsupported for a
