@@ -44,7 +44,7 @@ struct Options {
   int runs = 3;
 };
 
-/// M of the comparison; some of them lie between measured M.
+/// M of the comparison, at which configs are also timed when classes are measured.
 constexpr std::int64_t kRows[] = {1, 4, 16, 40, 100, 256, 600, 1024, 2500, 4096};
 /// More M at which bits are compared.
 constexpr std::int64_t kMoreRows[] = {333, 511, 777, 1025, 1500, 2047, 2049, 3333, 4095};
@@ -125,16 +125,10 @@ class Comparison {
     return Selector::load(options_.model, request);
   }
 
-  /// The M to time when classes are measured.
-  std::vector<std::int64_t> timed_rows() const {
-    if (gpu_) return usual_class_rows();
-    return {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096};  // keeps the CPU's run short
-  }
-
   void compare(const Weight& weight) {
     const auto began = std::chrono::steady_clock::now();
     const GemmProblem one = problem_of(weight, 1, dtype_);
-    const auto rows = timed_rows();
+    const std::vector<std::int64_t> rows(std::begin(kRows), std::end(kRows));
     const auto candidates = class_candidates(free_, backend_, one, rows, options_.candidates);
     const ClassMeasurement measured = measure_classes(
         backend_, one, candidates, {.m = rows, .every = options_.every, .seconds = options_.seconds});
