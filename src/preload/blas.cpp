@@ -22,7 +22,8 @@ namespace kscout::preload {
 
 namespace {
 
-constexpr std::size_t kMaxDecisions = 16384, kMaxIdle = 64;
+/// Of policy batch-invariant more: a product without a decision would get the library's bits.
+constexpr std::size_t kMaxDecisions = 16384, kMaxDecisionsInClasses = 1 << 19, kMaxIdle = 64;
 /// Products below take about two microseconds: a decision costs more than many of them can gain.
 constexpr double kSmallFlop = 1e5;
 /// A thread that sleeps or has lost its CPU to another program takes longer to start than such a share of a
@@ -169,7 +170,8 @@ void BlasServer::choose(const Asked& asked, Decision& decision) {
 Passed BlasServer::begin(kscout_entry entry, const GemmProblem& problem, Running& running) {
   const Asked asked{problem, threads_for(entry, problem)};
   const std::scoped_lock lock(mutex_);
-  if (decisions_.size() >= kMaxDecisions && !decisions_.contains(asked)) return Passed::failed;
+  const std::size_t most = settings_.batch_invariant ? kMaxDecisionsInClasses : kMaxDecisions;
+  if (decisions_.size() >= most && !decisions_.contains(asked)) return Passed::failed;
   Decision& one = decide(asked);
   if (one.why != Passed::none) return one.why;
   running.decision = &one;

@@ -37,7 +37,8 @@ constexpr std::uintptr_t kLineAlignment = 16, kWorkspaceAlignment = 256;
 /// Larger workspaces are reserved for captures only by calls on a stream other than the default one, on which
 /// programs warm up before they capture.
 constexpr std::size_t kSmallReserve = std::size_t{64} << 20;
-constexpr std::size_t kMaxDecisions = 16384;
+/// Of policy batch-invariant more: a product without a decision would get the library's bits.
+constexpr std::size_t kMaxDecisions = 16384, kMaxDecisionsInClasses = 1 << 19;
 /// A GPU takes no longer for these than a call costs the CPU.
 constexpr double kSmallFlop = 2e6;
 
@@ -406,7 +407,8 @@ Server::Decision* Server::look_up(const GemmProblem& problem) {
 Server::Decision* Server::decide(const GemmProblem& problem) {
   const std::scoped_lock lock(deciding_);
   if (Decision* const found = look_up(problem)) return found;
-  if (decisions_.size() >= kMaxDecisions) return nullptr;
+  if (decisions_.size() >= (settings_.batch_invariant ? kMaxDecisionsInClasses : kMaxDecisions))
+    return nullptr;
   const CaptureAside aside(driver_);
   if (!open_) open();
   if (off_) return nullptr;

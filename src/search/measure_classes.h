@@ -26,6 +26,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -120,7 +121,6 @@ class RowRuns {
   /// Makes the operands for up to `max_m` rows in the backend's memory. Throws unsupported for element types
   /// that cannot be generated, and when the operands do not fit.
   RowRuns(Backend& backend, const GemmProblem& weight, std::int64_t max_m);
-  ~RowRuns();
   RowRuns(const RowRuns&) = delete;
   RowRuns& operator=(const RowRuns&) = delete;
 
@@ -130,15 +130,23 @@ class RowRuns {
   RowBits run(std::int64_t m, const std::function<void(const GemmProblem&, const GemmBuffers&)>& compute);
 
  private:
+  struct Release {
+    Memory* memory;
+    void operator()(std::byte* data) const noexcept { memory->release(data); }
+  };
+  using Bytes = std::unique_ptr<std::byte, Release>;
+
+  Bytes allocated(std::size_t bytes);
   void fill_a();
   void fill_b();
+  void fill_bias();
   RowBits hash_rows(std::int64_t m);
 
   Backend& backend_;
   Memory& memory_;
   GemmProblem problem_;
   std::int64_t max_m_;
-  std::byte *a_ = nullptr, *b_ = nullptr, *c_ = nullptr, *workspace_ = nullptr;
+  Bytes a_, b_, c_, bias_, workspace_;
   std::size_t workspace_bytes_ = 0;
   std::vector<std::byte> rows_;  ///< some rows of C in the CPU's memory
 };

@@ -78,23 +78,22 @@ RowRuns::RowRuns(Backend& backend, const GemmProblem& weight, std::int64_t max_m
     return static_cast<std::size_t>(count) * element_bytes(dtype);
   };
   const std::size_t a = bytes(problem_.dtype_a, elements.a), b = bytes(problem_.dtype_b, elements.b),
-                    c = bytes(problem_.dtype_c, elements.c);
+                    c = bytes(problem_.dtype_c, elements.c), bias = bytes(problem_.dtype_c, problem_.n);
   if (const double limit = instruments_of(backend).memory_bytes(); static_cast<double>(a + b + c) > limit)
     fail(Errc::unsupported, "{}: the operands need {} bytes, {} may be used", print(problem_), a + b + c,
          limit);
-  if (has_bias(problem_.epilogue))
-    fail(Errc::unsupported, "{}: rows are compared without a bias; leave the epilogue out", print(problem_));
-  a_ = static_cast<std::byte*>(memory_.allocate(a));
-  b_ = static_cast<std::byte*>(memory_.allocate(b));
-  c_ = static_cast<std::byte*>(memory_.allocate(c));
+  a_ = allocated(a);
+  b_ = allocated(b);
+  c_ = allocated(c);
   fill_a();
   fill_b();
+  if (!has_bias(problem_.epilogue)) return;
+  bias_ = allocated(bias);
+  fill_bias();
 }
 
-RowRuns::~RowRuns() {
-  for (std::byte* const one : {a_, b_, c_, workspace_}) {
-    if (one) memory_.release(one);
-  }
+RowRuns::Bytes RowRuns::allocated(std::size_t bytes) {
+  return Bytes(static_cast<std::byte*>(memory_.allocate(bytes)), {&memory_});
 }
 
 void RowRuns::fill_a() {
@@ -118,7 +117,7 @@ void RowRuns::fill_a() {
     const std::int64_t count = std::min(rows, max_m_ - row);
     const std::size_t bytes =
         static_cast<std::size_t>(view.at(0, count - 1, problem_.k - 1) + 1) * element_bytes(problem_.dtype_a);
-    memory_.write(a_ + static_cast<std::size_t>(row) * row_bytes, patterns.data(), bytes, {});
+    memory_.write(a_.get() + static_cast<std::size_t>(row) * row_bytes, patterns.data(), bytes, {});
   }
 }
 
@@ -138,7 +137,20 @@ void RowRuns::fill_b() {
       }
     }
   });
-  memory_.write(b_, all.data(), all.size(), {});
+  memory_.write(b_.get(), all.data(), all.size(), {});
+}
+
+/// About as small as the rounding errors to which it is added.
+void RowRuns::fill_bias() {
+  std::vector<std::byte> all(static_cast<std::size_t>(problem_.n) * element_bytes(problem_.dtype_c));
+  const bool whole = is_whole(problem_.dtype_c);
+  with_element(problem_.dtype_c, [&]<class E>() {
+    for (std::int64_t i = 0; i < problem_.n; ++i) {
+      const double value = scattered(scatter(static_cast<std::uint32_t>(i) ^ 0xB0000000u), whole);
+      E::store(all.data(), i, whole ? value : value * 0x1p-10);
+    }
+  });
+  memory_.write(bias_.get(), all.data(), all.size(), {});
 }
 
 RowBits RowRuns::hash_rows(std::int64_t m) {
@@ -152,7 +164,7 @@ RowBits RowRuns::hash_rows(std::int64_t m) {
   const auto take = [&](std::int64_t first, std::int64_t count) {
     const std::size_t bytes = static_cast<std::size_t>(count - 1) * step + row_bytes;
     rows_.resize(std::max(rows_.size(), bytes));
-    memory_.read(rows_.data(), c_ + static_cast<std::size_t>(first) * step, bytes, {});
+    memory_.read(rows_.data(), c_.get() + static_cast<std::size_t>(first) * step, bytes, {});
     for (std::int64_t row = first; row < first + count && bits.why.empty(); ++row) {
       const auto pattern = static_cast<std::size_t>(row % kRowPatterns);
       const std::byte* const line = rows_.data() + static_cast<std::size_t>(row - first) * step;
@@ -186,11 +198,13 @@ RowBits RowRuns::run(const KernelConfig& config, std::int64_t m) {
     return {.why = error.what()};
   }
   if (launch->workspace_bytes() > workspace_bytes_) {
-    if (workspace_) memory_.release(std::exchange(workspace_, nullptr));
-    workspace_ = static_cast<std::byte*>(memory_.allocate(launch->workspace_bytes()));
+    workspace_.reset();
+    workspace_bytes_ = 0;
+    workspace_ = allocated(launch->workspace_bytes());
     workspace_bytes_ = launch->workspace_bytes();
   }
-  return run(m, [&](const GemmProblem&, const GemmBuffers& buffers) { launch->run(buffers, workspace_); });
+  return run(m,
+             [&](const GemmProblem&, const GemmBuffers& buffers) { launch->run(buffers, workspace_.get()); });
 }
 
 RowBits RowRuns::run(std::int64_t m,
@@ -199,8 +213,9 @@ RowBits RowRuns::run(std::int64_t m,
   problem.m = m;
   const std::size_t bytes =
       static_cast<std::size_t>(operand_elements(problem).c) * element_bytes(problem.dtype_c);
-  memory_.set(c_, std::byte{0xFF}, bytes, {});
-  compute(problem, {.a = a_, .b = b_, .c = c_, .space = memory_.space()});
+  memory_.set(c_.get(), std::byte{0xFF}, bytes, {});
+  compute(problem,
+          {.a = a_.get(), .b = b_.get(), .c = c_.get(), .bias = bias_.get(), .space = memory_.space()});
   return hash_rows(m);
 }
 

@@ -382,6 +382,24 @@ TEST(Classes, OfAGpuAreMeasuredInItsMemory) {
                [&] { dispatcher.get_solution(make_gemm(10, 8, 96, DType::bf16)); });
 }
 
+TEST(Classes, ABiasBelongsToTheWeight) {
+  setenv("KSCOUT_CUDA_MODULE", paths::host_gpu, 1);
+  Backend& gpu = backend("cuda");
+  GemmProblem weight = make_gemm(1, 8, 96, DType::bf16);
+  const KernelConfig config =
+      parse_config_name("cublaslt_gemm_bf16_rcr_v130100__a7_64x64x32_st3_s1_none_w0_o0_any_c1x1").config;
+  const RowBits plain = RowRuns(gpu, weight, 9).run(config, 9);
+  weight.epilogue = Epilogue::bias;
+  RowRuns runs(gpu, weight, 9);
+  const RowBits biased = runs.run(config, 9);
+  EXPECT_EQ(plain.why + biased.why, "");
+  EXPECT_FALSE(plain.agrees(biased));
+  EXPECT_TRUE(runs.run(config, 3).agrees(biased));
+  const std::vector<KernelConfig> configs = {config};
+  const auto measured = measure_classes(gpu, weight, configs, {.m = {1, 9}, .every = 4, .seconds = 0.001});
+  EXPECT_EQ(measured.stored.weight, "gemm:1x8x96:bf16:rcr:epilogue=bias");
+}
+
 TEST(Classes, CandidatesAreKernelsThatAreTheSameAtEveryM) {
   setenv("KSCOUT_CUDA_MODULE", paths::host_gpu, 1);
   Backend& gpu = backend("cuda");
