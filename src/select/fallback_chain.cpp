@@ -6,6 +6,7 @@
 #include <functional>
 #include <iterator>
 #include <limits>
+#include <mutex>
 
 #include <fmt/format.h>
 
@@ -308,9 +309,10 @@ SelectStatus FallbackChain::rank(ProblemRef problem, By by, std::span<Choice> be
 }
 
 const ClassTable& FallbackChain::classes() const {
-  std::call_once(classes_read_,
-                 [this] { classes_ = ClassTable(read_classes(class_file_), class_origin_, class_file_); });
-  return classes_;
+  const std::scoped_lock lock(reading_classes_);
+  if (!classes_)
+    classes_ = std::make_unique<const ClassTable>(read_classes(class_file_), class_origin_, class_file_);
+  return *classes_;
 }
 
 std::vector<Choice> FallbackChain::class_members(ProblemRef problem, std::string& why) const {

@@ -12,13 +12,13 @@
 /// analytic cost, the family's default config. Each source is used when those before it cannot answer.
 #include <filesystem>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include <kscout/selector.h>
 
+#include "core/fork_mutex.h"
 #include "core/log.h"
 #include "select/analytic.h"
 #include "select/class_table.h"
@@ -111,9 +111,9 @@ class FallbackChain {
   std::optional<LoadedModel> model_;
   std::filesystem::path class_file_;
   ClassOrigin class_origin_;
-  mutable std::once_flag classes_read_;
-  mutable ClassTable classes_;
-  std::string provider_;  ///< of the configs; empty: any
+  mutable ForkMutex reading_classes_{ForkLevel::selector};
+  mutable std::unique_ptr<const ClassTable> classes_;  ///< null before the first choice that needs it
+  std::string provider_;                               ///< of the configs; empty: any
   std::string without_model_;
   std::string rules_;  ///< of problems that the model does not cover
   Switches switches_;
