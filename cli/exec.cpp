@@ -5,6 +5,7 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include <CLI/CLI.hpp>
@@ -13,9 +14,11 @@
 
 #include "core/fail.h"
 #include "core/files.h"
+#include "options.h"
 #include "outputs.h"
 #include "preload/record.h"
 #include "preloadable.h"
+#include "select/class_table.h"
 #include "select/decision_db.h"
 
 namespace kscout::cli {
@@ -26,13 +29,16 @@ namespace fs = std::filesystem;
 
 constexpr const char* kLibraryName = "libkscout_preload.so";
 
+constexpr double kMinGain = 2;  // percent
+
 /// The words behind the program, which are the program's own: no parser sees them.
 char** program_arguments = nullptr;
 
 struct ExecOptions {
   std::string program, record, report;
   bool no_serve = false, refine = false;
-  double min_gain = 2;
+  std::string policy = "best", classes;
+  std::optional<double> min_gain;  ///< percent
 };
 
 /// Beside this program (a build, a wheel), or in ../lib/kscout (an installation).
@@ -74,8 +80,17 @@ void check_files(const ExecOptions& options) {
          "refine without it first, then run with it",
          config);
   }
-  if (!(options.min_gain >= 0))
-    fail(Errc::invalid_argument, "--min-gain {}: a percentage of at least 0", options.min_gain);
+  const bool invariant = is_batch_invariant(options.policy);
+  check_classes_option({.batch_invariant = invariant}, options.classes);
+  if (invariant && (options.no_serve || options.refine))
+    fail(Errc::invalid_argument, "--policy batch-invariant has no effect with {}; leave one of them out",
+         options.no_serve ? "--no-serve" : "--refine: what kscout classes timed is used");
+  if (!(options.min_gain.value_or(0) >= 0))
+    fail(Errc::invalid_argument, "--min-gain {}: a percentage of at least 0", *options.min_gain);
+  if (invariant && options.min_gain)
+    fail(Errc::invalid_argument,
+         "--min-gain has no effect with --policy batch-invariant, which serves all products of its weights; "
+         "leave one of them out");
   if (options.record == "-")
     fail(Errc::invalid_argument, "--record -: counts are updated while the program runs, so name a file");
   std::error_code error;
@@ -102,6 +117,19 @@ void start_refinement() {
   setenv("KSCOUT_PRELOAD_REFINE", "1", 1);
 }
 
+/// Names the file of classes by its whole path, because the program may change its folder. Refuses a file
+/// without classes before the program starts.
+void start_policy(const ExecOptions& options) {
+  unsetenv("KSCOUT_PRELOAD_POLICY");
+  if (!is_batch_invariant(options.policy)) return;
+  const fs::path file = fs::absolute(class_file(options.classes));
+  if (read_classes(file).empty())
+    fail(Errc::not_found, "--policy batch-invariant: {} has no classes; measure them with kscout classes",
+         file.string());
+  setenv("KSCOUT_CLASSES", file.c_str(), 1);
+  setenv("KSCOUT_PRELOAD_POLICY", "batch-invariant", 1);
+}
+
 void run(const ExecOptions& options) {
   check_files(options);
   const fs::path program = find_program(options.program);
@@ -114,8 +142,9 @@ void run(const ExecOptions& options) {
     unsetenv("KSCOUT_PRELOAD_SERVE");
   } else {
     setenv("KSCOUT_PRELOAD_SERVE", "1", 1);
-    setenv("KSCOUT_PRELOAD_MIN_GAIN", fmt::format("{}", options.min_gain).c_str(), 1);
+    setenv("KSCOUT_PRELOAD_MIN_GAIN", fmt::format("{}", options.min_gain.value_or(kMinGain)).c_str(), 1);
   }
+  start_policy(options);
   if (options.refine) {
     start_refinement();
   } else {
@@ -162,6 +191,11 @@ void setup_exec(CLI::App& verb) {
   verb.add_flag("--refine", options->refine,
                 "time each pick against the library's own kernel on the first calls of its GEMM, keep the\n"
                 "faster, and store it for later processes (kscout db, KSCOUT_DB)");
+  add_policy_option(verb, [options](const std::string& policy) {
+    is_batch_invariant(policy);
+    options->policy = policy;
+  });
+  add_classes_option(verb, options->classes);
   verb.add_flag("--no-serve", options->no_serve, "only record: every call goes to the library");
   verb.callback([options] { run(*options); });
   verb.footer(

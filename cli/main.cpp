@@ -8,6 +8,7 @@ namespace kscout::cli {
 // One line per verb, here and below, in the order of kVerbs.
 void setup_kernels(CLI::App& verb);
 void setup_audit(CLI::App& verb);
+void setup_classes(CLI::App& verb);
 void setup_harvest(CLI::App& verb);
 void setup_problems(CLI::App& verb);
 void setup_sweep(CLI::App& verb);
@@ -35,6 +36,7 @@ constexpr VerbSetup kSetups[] = {
     {"features", setup_features},
     {"predict", setup_predict_without_data},
     {"search", setup_search},
+    {"classes", setup_classes},
     {"run", setup_run},
     {"exec", setup_exec},
     {"generate", setup_generate},

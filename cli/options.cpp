@@ -248,6 +248,12 @@ CLI::Option* add_calls_option(CLI::App& verb, std::int64_t& calls) {
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 53));
 }
 
+namespace {
+
+constexpr std::string_view kPolicies[] = {"best", "batch-invariant"};
+
+}  // namespace
+
 void add_limits_options(CLI::App& verb, Limits& limits) {
   verb.add_option(
           "--workspace-limit", limits.workspace_bytes,
@@ -255,7 +261,30 @@ void add_limits_options(CLI::App& verb, Limits& limits) {
       ->check(CLI::Range(std::int64_t{0}, std::numeric_limits<std::int64_t>::max()));
   verb.add_flag("--deterministic", limits.deterministic,
                 "only configs that compute equal bits from equal operands in every run");
+  add_policy_option(
+      verb, [&limits](const std::string& text) { limits.batch_invariant = is_batch_invariant(text); });
 }
+
+void add_policy_option(CLI::App& verb, std::function<void(const std::string&)> set) {
+  offer_words(
+      add_text_option(verb, "--policy",
+                      "batch-invariant: keeps to the measured class of a weight, so that a row has equal "
+                      "bits whatever M is (kscout classes): best|batch-invariant",
+                      "best", std::move(set)),
+      kPolicies);
+}
+
+CLI::Option* add_classes_option(CLI::App& verb, std::string& file) {
+  return reads_file(verb.add_option("--classes", file, "--policy batch-invariant: file of kscout classes")
+                        ->default_str("KSCOUT_CLASSES, else classes.json beside the user's models"));
+}
+
+void check_classes_option(const Limits& limits, const std::string& file) {
+  if (!file.empty() && !limits.batch_invariant)
+    fail(Errc::invalid_argument, "--classes {}: has an effect with --policy batch-invariant only", file);
+}
+
+bool is_batch_invariant(const std::string& policy) { return index_of_word("policy", policy, kPolicies) == 1; }
 
 KernelConfig named_config(const std::string& name, ProblemRef problem) {
   NamedConfig named = parse_kernel_to_run(name);

@@ -127,8 +127,16 @@ CLI::Option* add_threads_option(CLI::App& verb, int& threads);
 /// Adds --calls: charges the set-up of a config over that many calls.
 CLI::Option* add_calls_option(CLI::App& verb, std::int64_t& calls);
 
-/// Adds --workspace-limit and --deterministic.
+/// Adds --workspace-limit, --deterministic and --policy.
 void add_limits_options(CLI::App& verb, Limits& limits);
+/// Adds --policy; `set` gets its word.
+void add_policy_option(CLI::App& verb, std::function<void(const std::string&)> set);
+/// Adds --classes: the file for --policy batch-invariant.
+CLI::Option* add_classes_option(CLI::App& verb, std::string& file);
+/// Throws invalid_argument for a file of classes without the policy.
+void check_classes_option(const Limits& limits, const std::string& file);
+/// Whether --policy asks for batch-invariant choices. Throws invalid_argument for an unknown policy.
+bool is_batch_invariant(const std::string& policy);
 
 /// The config that a kernel's name states. Throws invalid_argument for a kernel of another signature, which
 /// would compute another result.

@@ -26,6 +26,7 @@ struct PredictOptions {
   int threads = 0;
   std::int64_t calls = 0;
   Limits limits;
+  std::string classes;
   std::size_t top = 5;
   By by = By::best;
   Format format = Format::text;
@@ -44,7 +45,8 @@ Selector asked_selector(const PredictOptions& options, const Problem& problem) {
                        .rules = request.rules,
                        .threads = options.threads,
                        .calls = options.calls,
-                       .limits = options.limits},
+                       .limits = options.limits,
+                       .classes = options.classes},
                       options.family.device != "auto");
 }
 
@@ -100,7 +102,8 @@ void explain_problem(const PredictOptions& options, ReadMeasuredRows read) {
     fail(Errc::invalid_argument, "--explain explains choices without their set-up; leave --calls out");
   if (options.limits.any())
     fail(Errc::invalid_argument,
-         "--explain explains choices without limits; leave --workspace-limit and --deterministic out");
+         "--explain explains choices without limits; leave --workspace-limit, --deterministic and --policy "
+         "batch-invariant out");
   if (options.format == Format::csv) fail(Errc::invalid_argument, "--explain prints text or json, no csv");
   if (!options.data.empty() && !read) throw NeedsLab{};
   ExplainRequest request{.problem = asked_problem(options),
@@ -127,6 +130,7 @@ void print_models(const std::map<std::pair<Op, DType>, Selector>& selectors) {
 }
 
 void predict(const PredictOptions& options) {
+  check_classes_option(options.limits, options.classes);
   if (!options.configs.empty() || !options.data.empty()) {
     fail(Errc::invalid_argument, "--config and --data belong to --explain");
   }
@@ -183,6 +187,7 @@ void setup_predict(CLI::App& verb, ReadMeasuredRows read) {
   add_threads_option(verb, options->threads);
   add_calls_option(verb, options->calls);
   add_limits_options(verb, options->limits);
+  add_classes_option(verb, options->classes);
   verb.add_option("--top", options->top, "number of configs to show for each problem")
       ->capture_default_str()
       ->check(CLI::Range(1, 1000000));

@@ -32,7 +32,7 @@ struct RunOptions {
   std::string file;
   std::vector<std::string> configs;
   LibraryOptions libraries;
-  std::string backend, model;
+  std::string backend, model, classes;
   bool compile = false;
   CompilerOptions compiler;
   std::string kernels;  ///< folder of compiled kernels
@@ -148,6 +148,8 @@ void compile_named(RunOptions& options) {
 
 void run_verb(RunOptions options) {
   options.compiler.refuse_unless(options.compile, "--compile");
+  check_classes_option(options.policy.limits, options.classes);
+  options.policy.classes = options.classes;
   if (options.compile) compile_named(options);
   const bool list = !options.file.empty();
   options.problem.refuse_beside_list(options.file);
@@ -219,6 +221,7 @@ void setup_run(CLI::App& verb) {
   add_threads_option(verb, options->policy.threads);
   add_calls_option(verb, options->policy.calls);
   add_limits_options(verb, options->policy.limits);
+  add_classes_option(verb, options->classes);
   verb.add_option("--db", options->policy.db,
                   "file of decisions: stores the result of a search and uses it the next time");
   verb.add_option("--timeout", options->timeout_s, "seconds that one call of a kernel may take")

@@ -43,6 +43,7 @@ inline constexpr VerbInfo kVerbs[] = {
     {"compare", "compare two models or tables of picks, with acceptance criteria", Program::lab},
     {"predict", "rank the configs of a problem or a file of problems", Program::kscout},
     {"search", "find the best config of a problem, by timing few or by a model", Program::kscout},
+    {"classes", "find the configs of a weight that give equal bits whatever M is", Program::kscout},
     {"run", "select, execute, verify and time problems", Program::kscout},
     {"exec", "start a program and record its GEMMs on NVIDIA GPUs", Program::kscout},
     {"generate", "generate and build sources of kernel libraries", Program::kscout},

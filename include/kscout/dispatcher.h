@@ -76,6 +76,8 @@ struct DispatchPolicy {
   /// Max workspace, in bytes, of copies that only make a problem faster; 0: a problem that a kernel takes
   /// runs without copies. Copies that a problem needs are not limited by it.
   std::size_t copies_bytes = std::size_t{2} << 30;
+  /// As SelectorRequest::classes.
+  std::filesystem::path classes = {};
 };
 
 /// The stream, workspace and limits of a run.

@@ -213,8 +213,11 @@ KSCOUT_API kscout_status kscout_config_axis(const kscout_config* config, const c
 /// Limits of a choice, combined with |. A config that breaks one, or of which that is not known, is never
 /// chosen; KSCOUT_UNSUPPORTED when none is left.
 enum {
-  KSCOUT_LIMIT_WORKSPACE = 1,     ///< at most max_workspace_bytes, copies of operands included
-  KSCOUT_LIMIT_DETERMINISTIC = 2  ///< equal bits from equal operands in every run on one device
+  KSCOUT_LIMIT_WORKSPACE = 1,      ///< at most max_workspace_bytes, copies of operands included
+  KSCOUT_LIMIT_DETERMINISTIC = 2,  ///< equal bits from equal operands in every run on one device
+  /// A row of a GEMM has equal bits whatever M is: only configs of the class of the weight, in the file of
+  /// KSCOUT_CLASSES, else the user's (docs/batch_invariant.md).
+  KSCOUT_LIMIT_BATCH_INVARIANT = 4
 };
 
 /* ------------------------------------------------------------ selection */

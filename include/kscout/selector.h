@@ -133,6 +133,12 @@ struct SelectorRequest {
   /// states and, in the memory of this machine's CPU, what the kernel needs. A config of which that is not
   /// known is never chosen.
   std::function<std::string(ProblemRef, const KernelConfig&, const Limits&)> breaks = {};
+  /// File of classes for Limits::batch_invariant (docs/batch_invariant.md); empty: the file of
+  /// KSCOUT_CLASSES, else the user's. Read at the first such choice.
+  std::filesystem::path classes = {};
+  /// Release of the library with which the classes must have been measured, as `kscout classes` prints it;
+  /// empty: not compared.
+  std::string library = {};
 };
 
 /// Counts of the decision cache since the selector was made.

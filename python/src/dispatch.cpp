@@ -83,13 +83,13 @@ Dispatcher& dispatcher_of(RunnableRegistry& registry) { return registry.dispatch
 DispatchPolicy policy_of(std::string_view fallback, std::string rules, std::size_t refine_top,
                          double refine_seconds, const FileArgument& db, int threads,
                          std::optional<std::int64_t> workspace_limit, bool deterministic,
-                         std::size_t copies_bytes) {
+                         bool batch_invariant, std::size_t copies_bytes) {
   return {.fallback = parse<Fallback>(fallback),
           .rules = std::move(rules),
           .refine = {.top = refine_top, .seconds = refine_seconds},
           .db = db.value_or(std::filesystem::path()),
           .threads = threads,
-          .limits = limits_of(workspace_limit, deterministic),
+          .limits = limits_of(workspace_limit, deterministic, batch_invariant),
           .copies_bytes = copies_bytes};
 }
 
@@ -119,8 +119,8 @@ constexpr const char* kRunHelp =
     "no kernel takes the problem as it is. Without `c` the result is a new NumPy array; on a GPU c must be "
     "given, and the "
     "run is enqueued in `stream` (a cudaStream_t or hipStream_t as a number; 0: the GPU's default queue) "
-    "without waiting for it. `workspace_limit` and `deterministic` are those of Selector.select, besides the "
-    "limits of the dispatcher.";
+    "without waiting for it. `workspace_limit`, `deterministic` and `batch_invariant` are those of "
+    "Selector.select, besides the limits of the dispatcher.";
 constexpr const char* kMatmulHelp =
     "run() of the problem derived from the arrays: layout and leading dimensions come from their strides. "
     "Two matrices, two batches of matrices, or a batch times one matrix, which is one product of all rows.";
@@ -266,7 +266,7 @@ void bind_running(nb::class_<T>& type) {
       [](T& self, const ProblemArgument& argument, InputArray a, std::optional<InputArray> b, nb::object c,
          double alpha, double beta, std::optional<InputArray> bias, const std::optional<NamedConfig>& config,
          std::uintptr_t stream, std::optional<std::int64_t> workspace_limit, bool deterministic,
-         const nb::kwargs& operands) {
+         bool batch_invariant, const nb::kwargs& operands) {
         ArrayCall call{.a = a, .b = b, .c = c, .alpha = alpha, .beta = beta};
         if (bias) call.further.emplace("bias", *bias);
         for (const auto& [name, array] : operands) {
@@ -274,13 +274,13 @@ void bind_running(nb::class_<T>& type) {
           call.further.emplace(operand, from_python<InputArray>(operand, array));
         }
         return run(dispatcher_of(self), problem_of(argument), call, stream, config,
-                   limits_of(workspace_limit, deterministic));
+                   limits_of(workspace_limit, deterministic, batch_invariant));
       },
       nb::arg("problem"), nb::arg("a").noconvert(), nb::arg("b").noconvert() = nb::none(),
       nb::arg("c") = nb::none(), nb::kw_only(), nb::arg("alpha") = 1.0, nb::arg("beta") = 0.0,
       nb::arg("bias").noconvert() = nb::none(), nb::arg("config") = nb::none(), nb::arg("stream") = 0,
-      nb::arg("workspace_limit") = nb::none(), nb::arg("deterministic") = false, nb::arg("operands"),
-      kRunHelp);
+      nb::arg("workspace_limit") = nb::none(), nb::arg("deterministic") = false,
+      nb::arg("batch_invariant") = false, nb::arg("operands"), kRunHelp);
   type.def(
       "matmul",
       [](T& self, InputArray a, InputArray b, nb::object c, double alpha, double beta,
@@ -385,7 +385,8 @@ void bind_registry(nb::module_& module) {
       "many of the best predictions are timed when a problem first runs, for `refine_seconds`; `db` is the "
       "file that stores decisions found by timing. `threads`: max threads of one kernel on the CPU (0: "
       "KSCOUT_THREADS, else the fewest of OMP_NUM_THREADS, the CPUs that the process may use and its CPU "
-      "quota). `workspace_limit` and `deterministic` limit every run as they do Selector.select; a "
+      "quota). `workspace_limit`, `deterministic` and `batch_invariant` limit every run as they do "
+      "Selector.select; a "
       "dispatcher prepares configs until one keeps the limits. `copies_bytes`: max workspace of copies that "
       "only make a problem faster (rows that are no multiples of 16 bytes, on a GPU); 0: none. Making a "
       "registry opens no device.");
@@ -394,18 +395,18 @@ void bind_registry(nb::module_& module) {
       [](RunnableRegistry* self, const std::vector<std::filesystem::path>& libraries,
          std::string_view fallback, std::string rules, std::size_t refine_top, double refine_seconds,
          const FileArgument& db, int threads, std::optional<std::int64_t> workspace_limit, bool deterministic,
-         std::size_t copies_bytes) {
+         bool batch_invariant, std::size_t copies_bytes) {
         Registry here = Registry::here();
         for (const auto& index : libraries) here.add_library(index);
         new (self) RunnableRegistry(
             std::move(here), policy_of(fallback, std::move(rules), refine_top, refine_seconds, db, threads,
-                                       workspace_limit, deterministic, copies_bytes));
+                                       workspace_limit, deterministic, batch_invariant, copies_bytes));
       },
       nb::kw_only(), nb::arg("libraries") = std::vector<std::filesystem::path>(),
       nb::arg("fallback") = "analytic", nb::arg("rules") = "default", nb::arg("refine_top") = 0,
       nb::arg("refine_seconds") = Refinement{}.seconds, nb::arg("db") = nb::none(), nb::arg("threads") = 0,
       nb::arg("workspace_limit") = nb::none(), nb::arg("deterministic") = false,
-      nb::arg("copies_bytes") = DispatchPolicy{}.copies_bytes);
+      nb::arg("batch_invariant") = false, nb::arg("copies_bytes") = DispatchPolicy{}.copies_bytes);
   registry.def_prop_ro(
       "backends",
       [](const RunnableRegistry& r) {
@@ -447,17 +448,17 @@ void bind_dispatcher(nb::module_& module) {
       "__init__",
       [](Dispatcher* self, const Selector& selector, std::string_view name, std::string_view fallback,
          std::string rules, std::size_t refine_top, double refine_seconds, const FileArgument& db,
-         int threads, std::optional<std::int64_t> workspace_limit, bool deterministic,
+         int threads, std::optional<std::int64_t> workspace_limit, bool deterministic, bool batch_invariant,
          std::size_t copies_bytes) {
         new (self) Dispatcher(selector, backend(name),
                               policy_of(fallback, std::move(rules), refine_top, refine_seconds, db, threads,
-                                        workspace_limit, deterministic, copies_bytes));
+                                        workspace_limit, deterministic, batch_invariant, copies_bytes));
       },
       nb::arg("selector"), nb::kw_only(), nb::arg("backend") = "cpu", nb::arg("fallback") = "analytic",
       nb::arg("rules") = "default", nb::arg("refine_top") = 0,
       nb::arg("refine_seconds") = Refinement{}.seconds, nb::arg("db") = nb::none(), nb::arg("threads") = 0,
       nb::arg("workspace_limit") = nb::none(), nb::arg("deterministic") = false,
-      nb::arg("copies_bytes") = DispatchPolicy{}.copies_bytes);
+      nb::arg("batch_invariant") = false, nb::arg("copies_bytes") = DispatchPolicy{}.copies_bytes);
   bind_running(dispatcher);
 }
 

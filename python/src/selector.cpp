@@ -48,20 +48,20 @@ Selector load(const std::filesystem::path& path, const std::optional<DeviceArgum
 }
 
 NamedChoice select(const Selector& selector, const ProblemArgument& argument, std::string_view order,
-                   std::optional<std::int64_t> workspace_limit, bool deterministic) {
+                   std::optional<std::int64_t> workspace_limit, bool deterministic, bool batch_invariant) {
   const Problem problem = problem_of(argument);
   const By by = parse<By>(order);
-  const Limits limits = limits_of(workspace_limit, deterministic);
+  const Limits limits = limits_of(workspace_limit, deterministic, batch_invariant);
   const nb::gil_scoped_release unlocked;
   return {selector.select(problem, by, limits), signature_of(problem)};
 }
 
 std::vector<NamedChoice> rank(const Selector& selector, const ProblemArgument& argument, std::size_t count,
                               std::string_view order, std::optional<std::int64_t> workspace_limit,
-                              bool deterministic) {
+                              bool deterministic, bool batch_invariant) {
   const Problem problem = problem_of(argument);
   const By by = parse<By>(order);
-  const Limits limits = limits_of(workspace_limit, deterministic);
+  const Limits limits = limits_of(workspace_limit, deterministic, batch_invariant);
   const nb::gil_scoped_release unlocked;
   std::vector<NamedChoice> named;
   for (const Choice& choice : selector.rank(problem, count, by, limits))
@@ -225,12 +225,15 @@ void bind_selector(nb::module_& module) {
                        "Warnings about the model, such as that it was trained on another device.");
   selector.def("select", &select, nb::arg("problem"), nb::arg("by") = "best", nb::kw_only(),
                nb::arg("workspace_limit") = nb::none(), nb::arg("deterministic") = false,
+               nb::arg("batch_invariant") = false,
                "The config to run. `by`: best, tflops, latency or bandwidth, as the model was trained for. "
                "`workspace_limit`: bytes of workspace at most; `deterministic`: only configs that give equal "
-               "bits in every run. A config of which that is not known is left out; Unsupported when none is "
-               "left.");
+               "bits in every run; `batch_invariant`: only configs of the weight's class in the file of "
+               "KSCOUT_CLASSES or the user's, so that a row has equal bits whatever M is (kscout classes). A "
+               "config of which that is not known is left out; Unsupported when none is left.");
   selector.def("rank", &rank, nb::arg("problem"), nb::arg("count") = 5, nb::arg("by") = "best", nb::kw_only(),
                nb::arg("workspace_limit") = nb::none(), nb::arg("deterministic") = false,
+               nb::arg("batch_invariant") = false,
                "The best configs, best first; fewer than `count` when fewer apply to the problem. The limits "
                "are those of select().");
   selector.def("verdict", &verdict_of, nb::arg("problem"), nb::arg("config"),

@@ -13,11 +13,12 @@
 namespace kscout::python {
 
 /// Arguments `workspace_limit` (None: no limit) and `deterministic`. Throws invalid_argument below 0.
-inline Limits limits_of(std::optional<std::int64_t> workspace_limit, bool deterministic) {
+inline Limits limits_of(std::optional<std::int64_t> workspace_limit, bool deterministic,
+                        bool batch_invariant) {
   if (workspace_limit && *workspace_limit < 0)
     throw Error(Errc::invalid_argument, "workspace_limit=" + std::to_string(*workspace_limit) +
                                             ": bytes of 0 or more, or None for no limit");
-  return {workspace_limit.value_or(Limits::none), deterministic};
+  return {workspace_limit.value_or(Limits::none), deterministic, batch_invariant};
 }
 
 /// An optional file argument.

@@ -12,6 +12,7 @@ import pytest
 
 import kscout
 from kscout import Dispatcher, Gemm, Registry, Selector, kernels, problem_of
+from kscout._program import run as run_verb
 
 
 class OnlyDLPack:
@@ -387,3 +388,24 @@ def test_b_packed_once_gives_the_same_product(registry):
         registry.pack_b(problem, a.T)
     with pytest.raises(kscout.InvalidArgument, match="packs B of a GEMM"):
         registry.pack_b("conv_fwd:1x8x6x6:16x3x3:pad=1", w.T)
+
+
+def test_a_row_has_equal_bits_whatever_m_is(tmp_path, monkeypatch):
+    registry = kscout.Registry(batch_invariant=True)
+    rng = np.random.default_rng(5)
+    a, w = rng.standard_normal((24, 40), dtype=np.float32), rng.standard_normal((16, 40), dtype=np.float32)
+    with pytest.raises(kscout.Unsupported, match="measure them with kscout classes gemm:1x16x40:fp32:rcr"):
+        registry.matmul(a, w.T)
+    monkeypatch.setenv("KSCOUT_CLASSES", str(tmp_path / "classes.json"))
+    measured = run_verb("classes", "gemm:1x16x40", "--backend", "cpu", "--top", 4, "--rows", "1,4,24", "--every", 16, "--seconds", 0.001)
+    assert measured[0]["before"] == "new"
+    registry = kscout.Registry(batch_invariant=True)
+    whole = registry.matmul(a, w.T)
+    np.testing.assert_allclose(whole, a @ w.T, rtol=1e-4, atol=1e-5)
+    for m in range(1, 24):
+        assert np.array_equal(registry.matmul(a[:m], w.T), whole[:m]), m
+    choice = kscout.Selector.analytic().select("gemm:5x16x40", batch_invariant=True)
+    assert choice.source == "db"
+    free = kscout.Registry()
+    with pytest.raises(kscout.Unsupported, match="for M from 1 to 24"):
+        free.run("gemm:25x16x40", np.zeros((25, 40), np.float32), np.asfortranarray(w.T), batch_invariant=True)

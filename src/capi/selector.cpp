@@ -108,11 +108,12 @@ kscout_status verdict_of(const kscout_selector* selector, const C* problem, cons
 }  // namespace
 
 Limits limits_of(std::int64_t limits, std::int64_t max_workspace_bytes) {
-  constexpr std::int64_t kKnown = KSCOUT_LIMIT_WORKSPACE | KSCOUT_LIMIT_DETERMINISTIC;
+  constexpr std::int64_t kKnown =
+      KSCOUT_LIMIT_WORKSPACE | KSCOUT_LIMIT_DETERMINISTIC | KSCOUT_LIMIT_BATCH_INVARIANT;
   if ((limits & ~kKnown) != 0)
     throw Error(Errc::invalid_argument,
-                fmt::format("limits={}: only KSCOUT_LIMIT_WORKSPACE (1) and KSCOUT_LIMIT_DETERMINISTIC (2), "
-                            "combined with |",
+                fmt::format("limits={}: only KSCOUT_LIMIT_WORKSPACE (1), KSCOUT_LIMIT_DETERMINISTIC (2) and "
+                            "KSCOUT_LIMIT_BATCH_INVARIANT (4), combined with |",
                             limits));
   const bool workspace = (limits & KSCOUT_LIMIT_WORKSPACE) != 0;
   if (max_workspace_bytes < 0 || (!workspace && max_workspace_bytes != 0))
@@ -120,7 +121,8 @@ Limits limits_of(std::int64_t limits, std::int64_t max_workspace_bytes) {
                 fmt::format("max_workspace_bytes={}: at least 0 with KSCOUT_LIMIT_WORKSPACE in limits, 0 "
                             "without it",
                             max_workspace_bytes));
-  return {workspace ? max_workspace_bytes : Limits::none, (limits & KSCOUT_LIMIT_DETERMINISTIC) != 0};
+  return {workspace ? max_workspace_bytes : Limits::none, (limits & KSCOUT_LIMIT_DETERMINISTIC) != 0,
+          (limits & KSCOUT_LIMIT_BATCH_INVARIANT) != 0};
 }
 
 void store(const Choice& from, kscout_choice& to) noexcept {

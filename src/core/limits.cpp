@@ -12,7 +12,9 @@ namespace kscout {
 std::string print(const Limits& limits) {
   std::string text;
   if (limits.workspace_bytes >= 0) text = fmt::format("workspace<={}", limits.workspace_bytes);
-  if (limits.deterministic) text += text.empty() ? "deterministic" : ",deterministic";
+  const auto add = [&](const char* word) { text += (text.empty() ? "" : ",") + std::string(word); };
+  if (limits.deterministic) add("deterministic");
+  if (limits.batch_invariant) add("batch-invariant");
   return text;
 }
 

@@ -113,9 +113,9 @@ struct LimitedProblem {
 };
 struct LimitedProblemHash {
   std::size_t operator()(const LimitedProblem& of) const noexcept {
-    const auto limits =
-        2 * static_cast<std::size_t>(of.limits.workspace_bytes) + (of.limits.deterministic ? 1 : 0);
-    return PlacedProblemHash()(of.placed) + 0xC2B2AE3D27D4EB4Fu * (limits + 2);
+    const auto limits = 4 * static_cast<std::size_t>(of.limits.workspace_bytes) +
+                        (of.limits.deterministic ? 2 : 0) + (of.limits.batch_invariant ? 1 : 0);
+    return PlacedProblemHash()(of.placed) + 0xC2B2AE3D27D4EB4Fu * (limits + 4);
   }
 };
 

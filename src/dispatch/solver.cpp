@@ -13,6 +13,7 @@
 #include "dispatch/timed_choice.h"
 #include "op/operation.h"
 #include "provider/hopper/hopper_time.h"
+#include "select/class_table.h"
 #include "select/decision_db.h"
 
 namespace kscout {
@@ -107,6 +108,11 @@ Solver::Solver(Registry registry, DispatchPolicy policy)
   if (!(policy_.refine.seconds >= 0))
     fail(Errc::invalid_argument, "refinement of {} seconds: must be at least 0", policy_.refine.seconds);
   kscout::check(policy_.limits);
+  if (policy_.limits.batch_invariant && (policy_.refine.top >= 2 || policy_.fallback == Fallback::exhaustive))
+    fail(Errc::invalid_argument,
+         "policy batch-invariant takes what `kscout classes` timed: refinement and an exhaustive fallback "
+         "have "
+         "no effect; leave them out");
 }
 
 Limits Solver::limits_with(const Limits& of_call) const {
@@ -174,7 +180,9 @@ Solver::Selectors& Solver::selectors(Backend& backend, const Signature& signatur
                      },
                  .threads = policy_.threads,
                  .calls = policy_.calls,
-                 .breaks = breaks_of(backend)}));
+                 .breaks = breaks_of(backend),
+                 .classes = policy_.classes,
+                 .library = library_release(backend)}));
   }
   chain.push_back(analytic(backend));
   return found_.emplace(key, std::move(chain)).first->second;
@@ -187,7 +195,9 @@ const Selector& Solver::analytic(Backend& backend) {
        .db = policy_.db,
        .backend = std::string(backend.name()),
        .threads = policy_.threads,
-       .breaks = breaks_of(backend)},
+       .breaks = breaks_of(backend),
+       .classes = policy_.classes,
+       .library = library_release(backend)},
       [&backend, families = families_](const Signature& of) { return *families->of(backend, of); });
   return analytic_.emplace(&backend, std::move(made)).first->second;
 }
@@ -449,7 +459,10 @@ Solution Solver::solve(ProblemRef problem, const MemorySpace& space, const Limit
   ExecutionForm form = direct_form(problem);
   const Problem direct = form.problem;
   auto best = best_backend_choice(problem, space, false, limits, refused, why);
-  if (best) {
+  if (limits.batch_invariant) {
+    // Any other form, and so any other order of sums, would depend on M.
+    if (!best) fail(Errc::unsupported, "{}", why);
+  } else if (best) {
     prefer_aligned(problem, space, limits, refused, b, best, form);
   } else {
     for (const ExecutionForm& other : padded_forms(problem, space.kind)) {

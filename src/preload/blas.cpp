@@ -22,7 +22,8 @@ namespace kscout::preload {
 
 namespace {
 
-constexpr std::size_t kMaxDecisions = 16384, kMaxIdle = 64;
+/// Of policy batch-invariant more: a product without a decision would get the library's bits.
+constexpr std::size_t kMaxDecisions = 16384, kMaxDecisionsInClasses = 1 << 19, kMaxIdle = 64;
 /// Products below take about two microseconds: a decision costs more than many of them can gain.
 constexpr double kSmallFlop = 1e5;
 /// A thread that sleeps or has lost its CPU to another program takes longer to start than such a share of a
@@ -131,6 +132,10 @@ BlasServer::Decision& BlasServer::decide(const Asked& asked) {
     choose(asked, *decision);
   } catch (const Error& error) {
     decision->why = error.code() == Errc::unsupported ? Passed::kernel : Passed::failed;
+    if (settings_.batch_invariant) {
+      decision->why = Passed::classes;
+      report_without_class(error.what());
+    }
   } catch (const std::exception&) {
     decision->why = Passed::failed;
   }
@@ -145,8 +150,9 @@ void BlasServer::choose(const Asked& asked, Decision& decision) {
     solver = std::make_unique<Solver>(std::move(registry),
                                       DispatchPolicy{.db = settings_.db, .threads = asked.threads});
   }
-  decision.solution = solver->solve(asked.problem);
-  auto launch = solver->make_ready(asked.problem, decision.solution);
+  const Limits limits = {.batch_invariant = settings_.batch_invariant};
+  decision.solution = solver->solve(asked.problem, {}, limits);
+  auto launch = solver->make_ready(asked.problem, decision.solution, limits);
   const ChoiceSource source = decision.solution.choice.decided_by;
   const bool is_known = source != ChoiceSource::analytic && source != ChoiceSource::fallback;
   if (!is_known && !settings_.refine) {
@@ -164,7 +170,8 @@ void BlasServer::choose(const Asked& asked, Decision& decision) {
 Passed BlasServer::begin(kscout_entry entry, const GemmProblem& problem, Running& running) {
   const Asked asked{problem, threads_for(entry, problem)};
   const std::scoped_lock lock(mutex_);
-  if (decisions_.size() >= kMaxDecisions && !decisions_.contains(asked)) return Passed::failed;
+  const std::size_t most = settings_.batch_invariant ? kMaxDecisionsInClasses : kMaxDecisions;
+  if (decisions_.size() >= most && !decisions_.contains(asked)) return Passed::failed;
   Decision& one = decide(asked);
   if (one.why != Passed::none) return one.why;
   running.decision = &one;
@@ -181,7 +188,8 @@ Passed BlasServer::begin(kscout_entry entry, const GemmProblem& problem, Running
     one.idle.pop_back();
   } else {
     const FloatingPoint guard;
-    running.launch = solvers_[asked.threads]->make_ready(problem, one.solution);
+    running.launch = solvers_[asked.threads]->make_ready(problem, one.solution,
+                                                         {.batch_invariant = settings_.batch_invariant});
   }
   if (one.workspace_bytes > 0) {
     if (idle_.empty()) {
@@ -220,7 +228,7 @@ void BlasServer::finish(Running running) noexcept try {
 Passed BlasServer::serve(kscout_entry entry, const GemmProblem& problem, const Operands& operands) noexcept {
   Passed why = Passed::failed;
   try {
-    if (flop_count(problem) < kSmallFlop) {
+    if (flop_count(problem) < kSmallFlop && !settings_.batch_invariant) {
       why = Passed::small;
     } else if (operands.alpha == 0) {
       why = Passed::nothing;

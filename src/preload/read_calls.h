@@ -70,9 +70,10 @@ enum class Passed : std::uint8_t {
   gpu,
   capture,
   workspace,
+  classes,
   failed,
 };
-inline constexpr std::array<std::string_view, 22> kPassedWords = {
+inline constexpr std::array<std::string_view, 23> kPassedWords = {
     "",
     "a compute type or math mode that asks for the library's own arithmetic",
     "alpha and beta of another type than fp32",
@@ -94,6 +95,7 @@ inline constexpr std::array<std::string_view, 22> kPassedWords = {
     "another GPU or context than that of the first product",
     "first call of the problem, or no workspace reserved, during the capture of a graph",
     "no memory is left for the workspace",
+    "policy batch-invariant has no class of the weight (kscout classes)",
     "our code failed",
 };
 

@@ -26,6 +26,7 @@
 #include "provider/cublaslt/cublaslt.h"
 #include "provider/hopper/hopper.h"
 #include "provider/nvidia/nvidia.h"
+#include "select/class_table.h"
 
 namespace kscout::preload {
 
@@ -36,7 +37,8 @@ constexpr std::uintptr_t kLineAlignment = 16, kWorkspaceAlignment = 256;
 /// Larger workspaces are reserved for captures only by calls on a stream other than the default one, on which
 /// programs warm up before they capture.
 constexpr std::size_t kSmallReserve = std::size_t{64} << 20;
-constexpr std::size_t kMaxDecisions = 16384;
+/// Of policy batch-invariant more: a product without a decision would get the library's bits.
+constexpr std::size_t kMaxDecisions = 16384, kMaxDecisionsInClasses = 1 << 19;
 /// A GPU takes no longer for these than a call costs the CPU.
 constexpr double kSmallFlop = 2e6;
 
@@ -59,6 +61,15 @@ bool switch_setting(const char* name, std::string& wrong) {
   const char* const value = std::getenv(name);
   if (!value || !*value || std::string_view(value) == "0") return false;
   if (std::string_view(value) != "1") wrong = std::string(name) + "=" + value + " is neither 0 nor 1";
+  return true;
+}
+
+/// Whether KSCOUT_PRELOAD_POLICY names batch-invariant.
+bool policy_setting(std::string& wrong) {
+  const char* const value = std::getenv("KSCOUT_PRELOAD_POLICY");
+  if (!value || !*value || std::string_view(value) == "best") return false;
+  if (std::string_view(value) != "batch-invariant")
+    wrong = std::string("KSCOUT_PRELOAD_POLICY=") + value + " is neither best nor batch-invariant";
   return true;
 }
 
@@ -110,6 +121,7 @@ ServeSettings ServeSettings::from_environment(std::string& wrong) {
                  "kscout exec: CUBLAS_WORKSPACE_CONFIG asks for equal results in every run: --refine times "
                  "nothing\n");
   }
+  settings.batch_invariant = policy_setting(wrong);
   settings.db = decision_file();
   return settings;
 }
@@ -231,7 +243,7 @@ void Server::exchange_capture_mode() noexcept {
 
 Server::Known Server::recall(const GemmProblem& problem) noexcept {
   if (off_.load(std::memory_order_acquire)) return {Passed::off};
-  if (flop_count(problem) < kSmallFlop) return {Passed::small};
+  if (flop_count(problem) < kSmallFlop && !settings_.batch_invariant) return {Passed::small};
   Decision* const decision = look_up(problem);
   return {decision ? decision->why.load(kRelaxed) : Passed::none, decision};
 }
@@ -395,15 +407,20 @@ Server::Decision* Server::look_up(const GemmProblem& problem) {
 Server::Decision* Server::decide(const GemmProblem& problem) {
   const std::scoped_lock lock(deciding_);
   if (Decision* const found = look_up(problem)) return found;
-  if (decisions_.size() >= kMaxDecisions) return nullptr;
+  if (decisions_.size() >= (settings_.batch_invariant ? kMaxDecisionsInClasses : kMaxDecisions))
+    return nullptr;
   const CaptureAside aside(driver_);
   if (!open_) open();
   if (off_) return nullptr;
   auto decision = std::make_unique<Decision>();
   try {
-    choose(problem, *decision);
+    settings_.batch_invariant ? choose_in_class(problem, *decision) : choose(problem, *decision);
   } catch (const Error& error) {
     decision->why = error.code() == Errc::unsupported ? Passed::kernel : Passed::failed;
+    if (settings_.batch_invariant) {
+      decision->why = Passed::classes;
+      report_without_class(error.what());
+    }
   } catch (const std::exception&) {
     decision->why = Passed::failed;
   }
@@ -483,6 +500,39 @@ Server::Chooser* Server::chooser(const GemmProblem& problem) {
   return found->second.get();
 }
 
+void report_without_class(const char* why) noexcept {
+  static std::atomic<bool> reported = false;
+  if (!reported.exchange(true)) std::fprintf(stderr, "kscout exec: %s (--report counts such calls)\n", why);
+}
+
+void Server::set_alignment(const Solution& solution, Decision& decision) {
+  const bool any_address = solution.choice.config.space->provider == hopper_provider().name();
+  decision.workspace_bytes = decision.launch->workspace_bytes();
+  decision.aligned_a = !any_address && !solution.form.copies_a;
+  decision.aligned_b = !any_address && !solution.form.copies_b;
+  decision.aligned_c = !any_address && !solution.form.copies_c;
+}
+
+void Server::choose_in_class(const GemmProblem& problem, Decision& decision) {
+  const Limits limits = {.deterministic = true, .batch_invariant = true};
+  if (!classes_) {
+    Registry registry;
+    registry.add(*gpu_);
+    const Selector selector = Selector::analytic({.provider = std::string(gpu_->provider_for(Op::gemm)),
+                                                  .device = gpu_->device(),
+                                                  .backend = std::string(gpu_->name()),
+                                                  .library = library_release(*gpu_)});
+    classes_ = std::make_unique<Solver>(selector, std::move(registry), DispatchPolicy{.limits = limits});
+  }
+  Solution solution = classes_->solve(problem, gpu_->space(), limits);
+  if (!same_library_ && needs_release(solution.choice.config)) {
+    decision.why = Passed::release;
+    return;
+  }
+  decision.launch = classes_->make_ready(problem, solution, limits);
+  set_alignment(solution, decision);
+}
+
 void Server::choose(const GemmProblem& problem, Decision& decision) {
   Chooser* const by = chooser(problem);
   if (!by) {
@@ -538,10 +588,7 @@ void Server::choose(const GemmProblem& problem, Decision& decision) {
         Contest::Pick{problem, form.problem, solution.choice.config, solution.copies_us});
     contests_.fetch_add(1, kRelaxed);
   }
-  decision.workspace_bytes = decision.launch->workspace_bytes();
-  decision.aligned_a = !any_address && !form.copies_a;
-  decision.aligned_b = !any_address && !form.copies_b;
-  decision.aligned_c = !any_address && !form.copies_c;
+  set_alignment(solution, decision);
   if (decision.replaces_wrong && !std::exchange(reported_wrong_, true)) {
     std::fprintf(stderr,
                  "kscout exec: %s: cuBLASLt suggests an algorithm that is known to give wrong results; "

@@ -33,6 +33,10 @@
 #include "preload/workspaces.h"
 #include "select/decision_db.h"
 
+namespace kscout {
+class Solver;
+}
+
 namespace kscout::preload {
 
 struct ServeSettings {
@@ -43,11 +47,14 @@ struct ServeSettings {
   /// Whether to time picks against the library's own kernels. Not where CUBLAS_WORKSPACE_CONFIG asks for
   /// equal bits in every run.
   bool refine = false;
+  /// Serves every product of a weight that has a class, by the class (Limits::batch_invariant), and no other.
+  bool batch_invariant = false;
   /// Timings of earlier processes; those of this one are added.
   std::filesystem::path db = {};
 
-  /// Reads KSCOUT_PRELOAD_MIN_GAIN (percent), KSCOUT_PRELOAD_MIN_SAVED_US, KSCOUT_PRELOAD_REFINE and
-  /// KSCOUT_DB; `wrong` receives a text for a setting that is no number of at least 0, or neither 0 nor 1.
+  /// Reads KSCOUT_PRELOAD_MIN_GAIN (percent), KSCOUT_PRELOAD_MIN_SAVED_US, KSCOUT_PRELOAD_REFINE,
+  /// KSCOUT_PRELOAD_POLICY and KSCOUT_DB; `wrong` receives a text for a setting that is no number of at least
+  /// 0, neither 0 nor 1, or no policy.
   static ServeSettings from_environment(std::string& wrong);
 };
 
@@ -60,6 +67,9 @@ struct ServeCounts {
   std::uint64_t contests = 0, refined = 0, library_kept = 0;
   std::array<std::uint64_t, kPassedWords.size()> passed{};
 };
+
+/// Says once in a process on standard error why policy batch-invariant passes a product on.
+void report_without_class(const char* why) noexcept;
 
 class Server {
  public:
@@ -114,6 +124,9 @@ class Server {
   Decision* look_up(const GemmProblem& problem);
   Decision* decide(const GemmProblem& problem);
   void choose(const GemmProblem& problem, Decision& decision);
+  /// The same under policy batch-invariant.
+  void choose_in_class(const GemmProblem& problem, Decision& decision);
+  static void set_alignment(const Solution& solution, Decision& decision);
   Chooser* chooser(const GemmProblem& problem);
   void open();
   /// Reads the releases of the program's cuBLASLt and of the one that backend cuda uses.
@@ -144,6 +157,7 @@ class Server {
   bool open_ = false;
   Backend* gpu_ = nullptr;
   std::unordered_map<DType, std::unique_ptr<Chooser>> choosers_;
+  std::unique_ptr<Solver> classes_;  ///< of policy batch-invariant; null before its first product
   bool reported_wrong_ = false;
   DecisionTable timings_;     ///< of the decision file
   std::int32_t release_ = 0;  ///< of the program's cuBLASLt; 0: unknown

@@ -58,7 +58,8 @@ Solver solver_of(const RunRequest& request, const Registry& registry) {
                                                      .device = model.device(),
                                                      .rules = model.data().families.front().rules,
                                                      .calls = policy.calls,
-                                                     .limits = policy.limits});
+                                                     .limits = policy.limits,
+                                                     .classes = policy.classes});
   for (const std::string& warning : selector.warnings()) request.note("warning: " + warning);
   return {std::move(selector), registry, policy};
 }

@@ -118,15 +118,16 @@ inline DecisionKey DecisionCache::key(const ProblemRef& problem, By by) const no
 inline DecisionKey DecisionCache::key(const ProblemRef& problem, By by, const Limits& limits) const noexcept {
   DecisionKey key = this->key(problem, by);
   if (!limits.any()) return key;
-  constexpr std::uint64_t kNoWorkspaceLimit = (std::uint64_t{1} << 42) - 1;
+  constexpr std::uint64_t kNoWorkspaceLimit = (std::uint64_t{1} << 41) - 1;
   const std::uint64_t bytes =
       limits.workspace_bytes < 0 ? kNoWorkspaceLimit : static_cast<std::uint64_t>(limits.workspace_bytes);
   std::uint64_t& last = key.word.back();
   const bool fits =
       last >> DecisionKey::kLimitsAt == 0 && (limits.workspace_bytes < 0 || bytes < kNoWorkspaceLimit);
-  last = fits && last != 0 ? std::uint64_t{1} << 63 | std::uint64_t{limits.deterministic} << 62 |
-                                 bytes << DecisionKey::kLimitsAt | last
-                           : 0;
+  last = fits && last != 0
+             ? std::uint64_t{1} << 63 | std::uint64_t{limits.deterministic} << 62 |
+                   std::uint64_t{limits.batch_invariant} << 61 | bytes << DecisionKey::kLimitsAt | last
+             : 0;
   return key;
 }
 

@@ -6,10 +6,12 @@
 #include <functional>
 #include <iterator>
 #include <limits>
+#include <mutex>
 
 #include <fmt/format.h>
 
 #include <kscout/provider.h>
+#include <kscout/version.h>
 
 #include "core/fail.h"
 #include "family/family_file.h"
@@ -50,6 +52,14 @@ Choice choice_of(ProblemRef problem, const KernelConfig& config, const Ranked& r
   choice.setup_us = static_cast<float>(ranked.setup_us);
   choice.source = choice.decided_by = source;
   return choice;
+}
+
+/// The conditions of classes for a request: those of this release's own kernels where it names no backend.
+ClassOrigin class_origin(const SelectorRequest& request) {
+  const bool own_kernels =
+      request.library.empty() && request.backend.empty() && request.device.kind == DeviceKind::cpu;
+  return {device_identity(request.device), request.backend,
+          own_kernels ? fmt::format("kscout={}", KSCOUT_VERSION) : request.library};
 }
 
 /// The position of a config in a family.
@@ -106,6 +116,9 @@ std::optional<Target> target_of(By by) noexcept {
 FallbackChain::FallbackChain(const FallbackInputs& base, std::optional<LoadedModel> model,
                              std::span<const StoredDecision> decisions, std::shared_ptr<Log> log)
     : model_(std::move(model)),
+      class_file_(class_file(base.request.classes)),
+      class_origin_(class_origin(base.request)),
+      provider_(names_of(base.request, model_).provider),
       without_model_(base.without_model),
       rules_(base.request.rules),
       switches_(Switches::from_environment(names_of(base.request, model_))),
@@ -293,6 +306,50 @@ SelectStatus FallbackChain::rank(ProblemRef problem, By by, std::span<Choice> be
   } catch (...) {  // no memory to compile a family
     return SelectStatus::failed;
   }
+}
+
+const ClassTable& FallbackChain::classes() const {
+  const std::scoped_lock lock(reading_classes_);
+  if (!classes_)
+    classes_ = std::make_unique<const ClassTable>(read_classes(class_file_), class_origin_, class_file_);
+  return *classes_;
+}
+
+std::vector<Choice> FallbackChain::class_members(ProblemRef problem, std::string& why) const {
+  const Signature signature = signature_of(problem);
+  const auto is_named = [&](std::span<const NamedConfig> named, const KernelConfig& config) {
+    return std::ranges::any_of(named, [&](const NamedConfig& one) {
+      return one.config == config && same_but_accumulate(one.signature, signature);
+    });
+  };
+  std::vector<Choice> members;
+  std::string forced;
+  for (const NamedConfig& one : switches_.forced) {
+    if (same_but_accumulate(one.signature, signature)) forced = config_name(one.signature, one.config);
+  }
+  for (const auto& [config, time_us] : classes().members(problem, why)) {
+    const auto own = provider_.empty() ? std::optional(config) : provider(provider_).own(config);
+    if (!own || is_named(switches_.disabled, *own) || !limit_.admits(host_threads(*own))) continue;
+    Choice choice = timed_choice(problem, *own, time_us, Choice::unknown);
+    if (is_named(switches_.forced, *own)) {
+      choice.source = choice.decided_by = ChoiceSource::forced;
+      members.insert(members.begin(), choice);
+      forced.clear();
+    } else {
+      members.push_back(choice);
+    }
+  }
+  if (!forced.empty() && why.empty()) {
+    why = fmt::format("{}: policy batch-invariant: KSCOUT_FORCE names {}, which is not in the class in {}",
+                      print(problem), forced, class_file_.string());
+    members.clear();
+  }
+  if (members.empty() && why.empty())
+    why = fmt::format(
+        "{}: policy batch-invariant: all configs of the class in {} are excluded by "
+        "KSCOUT_DISABLE or by the limit of threads",
+        print(problem), class_file_.string());
+  return members;
 }
 
 const CompiledFamily* FallbackChain::family_of(const Signature& signature) const {

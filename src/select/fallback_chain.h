@@ -13,12 +13,15 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include <kscout/selector.h>
 
+#include "core/fork_mutex.h"
 #include "core/log.h"
 #include "select/analytic.h"
+#include "select/class_table.h"
 #include "select/decision_db.h"
 #include "select/model.h"
 #include "select/switches.h"
@@ -49,6 +52,10 @@ class FallbackChain {
   /// a signature is new or `scratch` is smaller than needed.
   SelectStatus rank(ProblemRef problem, By by, std::span<Choice> best, std::size_t& count,
                     SelectScratch& scratch) const noexcept;
+
+  /// The configs of the weight's class, fastest first; a forced one that is among them before all others.
+  /// Empty when there is none: `why` then has the reason. Throws the errors of read_classes.
+  std::vector<Choice> class_members(ProblemRef problem, std::string& why) const;
 
   /// See Selector::verdict.
   Verdict verdict(ProblemRef problem, const KernelConfig& config, const Device& device,
@@ -98,9 +105,15 @@ class FallbackChain {
   std::optional<Vote> rank_by_cost(ProblemRef problem, std::size_t count, SelectScratch& scratch) const;
   /// The family that answers for a signature; null when there is none.
   const CompiledFamily* family_of(const Signature& signature) const;
+  const ClassTable& classes() const;
   void log_choice(ProblemRef problem, const Choice& choice) const noexcept;
 
   std::optional<LoadedModel> model_;
+  std::filesystem::path class_file_;
+  ClassOrigin class_origin_;
+  mutable ForkMutex reading_classes_{ForkLevel::selector};
+  mutable std::unique_ptr<const ClassTable> classes_;  ///< null before the first choice that needs it
+  std::string provider_;                               ///< of the configs; empty: any
   std::string without_model_;
   std::string rules_;  ///< of problems that the model does not cover
   Switches switches_;

@@ -62,12 +62,17 @@ std::string Limited::refusal(ProblemRef problem, const KernelConfig& config, con
 
 SelectStatus Limited::rank(const FallbackChain& chain, ProblemRef problem, By by, std::span<Choice> best,
                            std::size_t& count, const Limits& limits, SelectScratch& scratch) const {
+  if (!is_valid(problem)) return SelectStatus::bad_problem;
   SelectStatus status{};
-  std::vector<Choice> all = whole_ranking(chain, problem, by, scratch, status);
+  std::string why;
+  std::vector<Choice> all = limits.batch_invariant ? chain.class_members(problem, why)
+                                                   : whole_ranking(chain, problem, by, scratch, status);
   if (status != SelectStatus::ok) return status;
   const KernelConfig first = all.empty() ? KernelConfig() : all.front().config;
-  if (const Choice* const timed = chain.decisions().find(problem, limits)) {
-    std::erase_if(all, [&](const Choice& one) { return one.config == timed->config; });
+  const Choice* const timed = chain.decisions().find(problem, limits);
+  const auto is_timed = [&](const Choice& one) { return timed && one.config == timed->config; };
+  if (timed && (!limits.batch_invariant || std::ranges::any_of(all, is_timed))) {
+    std::erase_if(all, is_timed);
     all.insert(all.begin(), *timed);
   }
   // One config more than fits, for the last one's margin.
@@ -95,7 +100,10 @@ SelectStatus Limited::rank(const FallbackChain& chain, ProblemRef problem, By by
 void Limited::explain(const FallbackChain& chain, ProblemRef problem, By by, const Limits& limits,
                       SelectScratch& scratch) const {
   SelectStatus status{};
-  const std::vector<Choice> all = whole_ranking(chain, problem, by, scratch, status);
+  std::string why;
+  const std::vector<Choice> all = limits.batch_invariant ? chain.class_members(problem, why)
+                                                         : whole_ranking(chain, problem, by, scratch, status);
+  if (!why.empty()) fail(Errc::unsupported, "{}", why);
   if (all.empty()) chain.explain(status == SelectStatus::ok ? SelectStatus::no_config : status, problem, by);
   fail(Errc::unsupported, "{}: none of the {} configs that can take it keeps the limits ({}): {}: {}",
        print(problem), all.size(), print(limits), config_name(signature_of(problem), all.front().config),

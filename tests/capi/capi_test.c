@@ -169,8 +169,11 @@ static void test_limits(void) {
   CHECK(kscout_workspace_bytes(dispatcher, &problem, &bytes) == KSCOUT_OK && bytes <= 1 << 20);
   kscout_buffers_init(&buffers, a, b, c);
   CHECK(kscout_run(dispatcher, &problem, &buffers, &choice) == KSCOUT_OK);
-  buffers.limits = 4;
-  CHECK_FAILS(kscout_run(dispatcher, &problem, &buffers, &choice), KSCOUT_INVALID_ARGUMENT, "limits=4");
+  buffers.limits = 8;
+  CHECK_FAILS(kscout_run(dispatcher, &problem, &buffers, &choice), KSCOUT_INVALID_ARGUMENT, "limits=8");
+  buffers.limits = KSCOUT_LIMIT_BATCH_INVARIANT;
+  CHECK_FAILS(kscout_run(dispatcher, &problem, &buffers, &choice), KSCOUT_UNSUPPORTED,
+              "measure them with kscout classes gemm:1x16x16:fp32:rcr");
   buffers.limits = 0;
   buffers.max_workspace_bytes = 5;
   CHECK_FAILS(kscout_run(dispatcher, &problem, &buffers, &choice), KSCOUT_INVALID_ARGUMENT,

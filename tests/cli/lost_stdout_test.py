@@ -31,6 +31,7 @@ COMMANDS = {
     "compare": [f"{MODEL} {MODEL} --data {HELD_OUT}"],
     "predict": ["gemm:16x16x16", "gemm:16x16x16 --explain"],
     "search": [f"gemm:64x64x64 --model {MODEL} --rules default"],
+    "classes": ["gemm:1x16x16 --backend cpu --rows 1,4 --every 4 --seconds 0.001 --classes classes.json"],
     "run": ["gemm:16x16x16 --rules tiny --seconds 0.01"],
     "export": [f"--model {MODEL} --format json", "--shapes shapes.txt --rules tiny --out -"],
     "db": ["export --db none.sqlite", "list --db none.sqlite --format json"],

@@ -1,6 +1,8 @@
 // Tests the dispatcher on a real GPU: operands in GPU memory, a stream, a captured graph, timing on first
 // use.
 #include <optional>
+#include <span>
+#include <vector>
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>
@@ -13,6 +15,8 @@
 #include "gpu/on_gpu.h"
 #include "op/gemm/gemm_reference.h"
 #include "op/operands.h"
+#include "search/measure_classes.h"
+#include "support/temporary_folder.h"
 
 namespace kscout {
 namespace {
@@ -93,6 +97,29 @@ TEST_F(CudaDispatch, ARunIsCapturedIntoAGraph) {
   cuda::check(module, module.replay());
   work.expect_right();
   memory.release(workspace);
+}
+
+TEST_F(CudaDispatch, ARowOfAClassHasEqualBitsAtEveryM) {
+  const GemmProblem weight = make_gemm(1, 1024, 1024, DType::bf16);
+  const Selector selector =
+      Selector::find(Op::gemm, DType::bf16, {.provider = "cublaslt", .device = gpu().device()});
+  const std::vector<std::int64_t> rows = {1, 16, 128, 1024};
+  const auto configs =
+      class_candidates(selector, gpu(), weight, rows, {.top = 4, .of_split = 1, .suggestions = 4});
+  const auto measured = measure_classes(gpu(), weight, configs, {.m = rows, .every = 128, .seconds = 0.02});
+  EXPECT_GT(measured.stored.classes, 1) << "split-K slices change the order of sums";
+  const test::TemporaryFolder folder;
+  store_classes(folder / "classes.json", std::span(&measured.stored, 1));
+  Dispatcher dispatcher(only_gpu(),
+                        {.limits = {.batch_invariant = true}, .classes = folder / "classes.json"});
+  RowRuns runs(gpu(), weight, 1024);
+  const RowBits expected = RowBits::parse(measured.stored.bits);
+  for (const std::int64_t m : {1, 2, 17, 100, 129, 500, 1000, 1024}) {
+    const RowBits bits = runs.run(
+        m, [&](const GemmProblem& problem, const GemmBuffers& buffers) { dispatcher.run(problem, buffers); });
+    EXPECT_TRUE(bits.agrees(expected)) << m;
+  }
+  EXPECT_TRUE(recheck_class(gpu(), measured.stored).changed.empty());
 }
 
 TEST_F(CudaDispatch, FirstUseTimesTheBestOnTheDevicesClock) {

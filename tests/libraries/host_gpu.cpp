@@ -1,6 +1,6 @@
 // A module for backend cuda whose GPUs are this machine's CPU (the second one claims to be an H100). It
 // implements the interface of src/backend/cuda/module.h in plain memory, with a library that names four
-// algorithms. Code above that interface can so be tested without a GPU.
+// algorithms. Split-K slices are summed one by one. Code above that interface can so be tested without a GPU.
 //
 // HOST_GPU_LOG names a file that gets a line for each opened GPU, prepared algorithm, run and allocation.
 // HOST_GPU_FAIL= prepare|run|allocate makes that fail. With HOST_GPU_SKIP, nothing is computed.
@@ -13,6 +13,7 @@
 #include <ctime>
 #include <iterator>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -92,13 +93,17 @@ class HostMatmul final : public Matmul {
     const MatrixView a = view(s_.dtype_a, s_.m, s_.k, s_.lda, s_.stride_a, row_a),
                      b = view(s_.dtype_b, s_.k, s_.n, s_.ldb, s_.stride_b, row_b),
                      c = view(s_.dtype_c, s_.m, s_.n, s_.ldc, s_.stride_c, true);
-    const std::int64_t depth = depth_of(algorithm_, s_.k);
+    const std::int64_t depth = depth_of(algorithm_, s_.k), slices = std::max(algorithm_.split_k, 1);
+    const std::int64_t slice = std::max<std::int64_t>((depth + slices - 1) / slices, 1);
     for (std::int64_t item = 0; item < s_.batch; ++item) {
       for (std::int64_t i = 0; i < s_.m; ++i) {
         for (std::int64_t j = 0; j < s_.n; ++j) {
-          float sum = 0;
-          for (std::int64_t l = 0; l < depth; ++l)
-            sum += static_cast<float>(load(a, call.a, a.at(item, i, l)) * load(b, call.b, b.at(item, l, j)));
+          float sum = 0, part = 0;
+          for (std::int64_t l = 0; l < depth; ++l) {
+            part += static_cast<float>(load(a, call.a, a.at(item, i, l)) * load(b, call.b, b.at(item, l, j)));
+            if ((l + 1) % slice != 0 && l + 1 < depth) continue;
+            sum += std::exchange(part, 0.0F);
+          }
           double value = call.alpha * static_cast<double>(sum);
           if (call.beta != 0) value += call.beta * load(c, call.c, c.at(item, i, j));
           if (call.bias) value += load(c, call.bias, j);

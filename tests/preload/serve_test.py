@@ -29,7 +29,7 @@ class ServeTest(unittest.TestCase):
         self.env.update(HOME=self.folder, XDG_DATA_HOME=self.folder, LC_ALL="C", KSCOUT_MODEL_PATH=MODELS,
                         KSCOUT_CUDA_MODULE=MODULE, HOST_GPU_LOG=self.log)
 
-    def exec(self, *words, options=(), **env):
+    def exec(self, *words, options=(), stderr="", **env):
         """What the program prints of each word, in their order. Results are computed and checked with HOST_GPU_SKIP="" only."""
         env = {"HOST_GPU_SKIP": "1", **env}
         if not env["HOST_GPU_SKIP"]:
@@ -39,7 +39,8 @@ class ServeTest(unittest.TestCase):
                 os.remove(file)
         done = subprocess.run([KSCOUT, "exec", "--report", self.report, *options, "--", SERVED, *words], cwd=self.folder,
                               env={**self.env, **env}, text=True, capture_output=True, timeout=120, check=False)
-        self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertRegex(done.stderr, rf"\A{stderr}\Z")
         first, *lines = done.stdout.splitlines()
         self.memory = [line for line in lines if line.startswith("mallocs")]
         self.workspace = first.split()[1]
@@ -131,6 +132,39 @@ class ServeTest(unittest.TestCase):
     def test_nothing_is_decided_in_a_capture(self):
         self.assertEqual(self.exec("captured_stream", "gemm", "stream", "gemm"), ["passed", "served"])
         self.assertRegex(self.text(self.report), "1 passed on: .*capture of a graph")
+
+    # ---- policy batch-invariant
+
+    def classes(self, config):
+        """A file with a class of the program's weight, measured at 1 and 96 rows, whose only member is this config."""
+        file = os.path.join(self.folder, "classes.json")
+        subprocess.run([KSCOUT, "classes", "gemm:1x8x8:bf16", "--backend", "cuda", "--rows", "1", "--top", "1", "--of-split", "1",
+                        "--seconds", "0.001", "--classes", file], env=self.env, check=True, capture_output=True)
+        with open(file, encoding="utf-8") as stored:
+            known = json.load(stored)
+        weight = known["weights"][0]
+        weight.update(weight="gemm:1x120x4096:bf16:rcr", every=1, above=[96],
+                      members=[{"config": config, "equal": "11", "time_us": {"1": 9.5, "96": 9.5}}])
+        with open(file, "w", encoding="utf-8") as stored:
+            json.dump(known, stored)
+        return file
+
+    def test_all_products_of_a_weight_with_a_class_run_on_it_and_no_others(self):
+        file = self.classes("cublaslt_gemm_bf16_rcr_v130100__a7_64x64x32_st3_s1_none_w0_o0_any_c1x1")
+        options = ("--policy", "batch-invariant", "--classes", file)
+        self.assertEqual(self.exec("gemm", "matmul", "gemm", options=options, HOST_GPU_SKIP=""), ["served"] * 3)
+        self.assertEqual({run[0] for run in self.runs()}, {"a7_64x64x32_st3_s1"})
+        self.assertNotIn("passed on", self.text(self.report))
+        self.exec("gemm", "small", options=options, stderr=r"kscout exec: gemm:\S+: policy batch-invariant: \S+ has no classes of it .*\n")
+        self.assertRegex(self.text(self.report), r"\n +1 served; .*\n +1 passed on: policy batch-invariant has no class")
+
+    def test_classes_of_another_release_serve_nothing(self):
+        file = self.classes("cublaslt_gemm_bf16_rcr_v130100__a7_64x64x32_st3_s1_none_w0_o0_any_c1x1")
+        self.assertEqual(self.exec("gemm", options=("--policy", "batch-invariant", "--classes", file), HOST_GPU_CUBLASLT="130200",
+                                   stderr=r".*were measured with cublaslt_version=130100 .*, here is cublaslt_version=130200.*\n"), ["passed"])
+
+    def test_a_wrong_policy_is_reported(self):
+        self.assertEqual(self.exec("gemm", KSCOUT_PRELOAD_POLICY="fast"), ["served"])  # kscout exec sets it
 
     # ---- passed on
 

@@ -35,6 +35,8 @@ TEST(Limits, HaveATextAndCombine) {
   EXPECT_EQ(print(Limits{}), "");
   EXPECT_EQ(print(Limits{.workspace_bytes = 0}), "workspace<=0");
   EXPECT_EQ(print(Limits{64, true}), "workspace<=64,deterministic");
+  EXPECT_EQ(print(Limits{.deterministic = true, .batch_invariant = true}), "deterministic,batch-invariant");
+  EXPECT_EQ(both({.batch_invariant = true}, {64, false}), (Limits{64, false, true}));
   EXPECT_EQ(both({64, false}, {kNone, true}), (Limits{64, true}));
   EXPECT_EQ(both({64, false}, {32, false}), (Limits{32, false}));
   EXPECT_EQ(both({}, {}), Limits{});
