@@ -365,6 +365,7 @@ class GemmOperation final : public StructOperation<GemmProblem> {
     std::vector<Problem> problems;
     for (const bool random : {true, false}) {
       const auto some = make_problem_set({.set = random ? "random" : "llm",
+                                          .dtype = request.dtype,
                                           .layouts = {request.layouts.begin(), request.layouts.end()},
                                           .max_gflop = request.max_gflop,
                                           .max_bytes = request.max_bytes,
