@@ -12,6 +12,7 @@ void setup_harvest(CLI::App& verb);
 void setup_problems(CLI::App& verb);
 void setup_sweep(CLI::App& verb);
 void setup_features(CLI::App& verb);
+void setup_check(CLI::App& verb);
 void setup_search(CLI::App& verb);
 void setup_run(CLI::App& verb);
 void setup_generate(CLI::App& verb);
@@ -33,6 +34,7 @@ constexpr VerbSetup kSetups[] = {
     {"problems", setup_problems},
     {"sweep", setup_sweep},
     {"features", setup_features},
+    {"check", setup_check},
     {"predict", setup_predict_without_data},
     {"search", setup_search},
     {"run", setup_run},

@@ -12,6 +12,7 @@
 #include "backend/cuda/cuda_backend.h"
 #include "core/device_facts.h"
 #include "core/fail.h"
+#include "evaluate/reference_problems.h"
 #include "family/family_file.h"
 #include "family/rules.h"
 #include "features/schema.h"
@@ -303,6 +304,7 @@ TunedOp OpTune::run(double budget_s) {
                       .metadata = measured.metadata,
                       .data_rows = parts.training.rows.size()});
   write_dataset(folder_.candidate() / kKeptMeasurements, measured);
+  record_reference_times(folder_.candidate(), {&parts.held_out, 1});
   done.verdict = compare_models(parts);
   // With --replace the new model answers whatever the comparison says.
   if (!shared_.empty() && !options_.replace) store_against_shared(parts.held_out);
