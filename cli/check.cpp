@@ -12,7 +12,6 @@
 #include "sweep_with_progress.h"
 #include "table.h"
 #include "verbs.h"
-#include "work_folder.h"
 
 namespace kscout::cli {
 
@@ -23,17 +22,6 @@ struct CheckVerb {
   double keep = 98;  ///< percent
   Format format = Format::text;
 };
-
-MeasurementTable time_plan(const SweepPlan& plan) {
-  const WorkFolder folder("", "--work", "check");
-  const SweepReport report =
-      sweep_with_progress(plan, {.folder = folder.path, .worker = default_worker()}, "check");
-  if (report.ended == "interrupted") {
-    folder.clear();
-    end_by_signal();
-  }
-  return read_sweep(folder.path);
-}
 
 std::string verdict(const ModelCheck& check, const CheckVerb& options) {
   std::string text =
@@ -70,7 +58,8 @@ void print_json(const ModelCheck& check, const CheckVerb& options) {
 
 void check_verb(const CheckVerb& options) {
   watch_signals();
-  const ModelCheck check = check_model(options.model, backend(options.backend), time_plan);
+  const ModelCheck check = check_model(options.model, backend(options.backend),
+                                       [](const SweepPlan& plan) { return measure_plan(plan, "check"); });
   if (options.format == Format::json) {
     print_json(check, options);
   } else {
