@@ -97,8 +97,9 @@ class Matcher {
     ids_.assign(ids.begin(), ids.end());
   }
 
-  /// The new number of each algorithm of the model: the one that takes most of its configs, on a tie the same
-  /// number, then the lowest.
+  /// The new number of each algorithm of the model. A number takes votes: configs of the old algorithm that
+  /// the library accepts under it. The pairs with most votes come first, of equal ones those of the same
+  /// number; no new number stands for two algorithms.
   std::map<std::int32_t, std::int32_t> numbers() {
     std::map<std::int32_t, std::vector<std::pair<const AskedFamily*, CublasLtConfig>>> configs;
     for (const AskedFamily& one : families_) {
@@ -107,21 +108,31 @@ class Matcher {
           configs[c->algorithm].emplace_back(&one, *c);
       }
     }
-    std::map<std::int32_t, std::int32_t> numbers;
+    struct Pair {
+      std::size_t votes;  ///< of all configs, estimated from those that were tried
+      bool same;
+      std::int32_t old, now;
+    };
+    std::vector<Pair> pairs;
     for (const auto& [old, of_it] : configs) {
       const std::size_t step = std::max<std::size_t>(1, of_it.size() / kVoters);
-      std::pair<std::size_t, bool> best{0, false};
       for (const std::int32_t id : ids_) {
         std::size_t votes = 0;
         for (std::size_t i = 0; i < of_it.size(); i += step) {
           const auto& [family, config] = of_it[i];
           votes += accepts(*family, renamed(config, id), kVoted);
         }
-        if (const std::pair rank{votes, id == old}; votes > 0 && rank > best) {
-          best = rank;
-          numbers[old] = id;
-        }
+        if (votes > 0) pairs.push_back({votes * step, id == old, old, id});
       }
+    }
+    std::ranges::stable_sort(pairs, std::ranges::greater(),
+                             [](const Pair& pair) { return std::pair(pair.votes, pair.same); });
+    std::map<std::int32_t, std::int32_t> numbers;
+    std::set<std::int32_t> taken;
+    for (const Pair& pair : pairs) {
+      if (numbers.contains(pair.old) || taken.contains(pair.now)) continue;
+      numbers[pair.old] = pair.now;
+      taken.insert(pair.now);
     }
     return numbers;
   }

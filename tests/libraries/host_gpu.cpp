@@ -62,7 +62,7 @@ constexpr std::int32_t kNumbers[] = {24, 107, 109, 111, 112, 113, 114, 123, 124,
 /// The new 24 is another algorithm; algorithms of vectors are no more.
 bool takes(const Algorithm& a) {
   if (a.id == 166) return a.cluster_m > 0 && a.tile_k > 0 && a.stages == 0;
-  if (a.id == 124) return a.cluster_m == 0 && a.tile_k == 0;
+  if (a.id == 124) return a.tile_m >= 64 && a.tile_k == 0;
   if (a.id == 123) return a.cluster_m == 0 && a.stages > 0;
   if (a.id == 107) return a.tile_k == 32;
   return a.id == 109 && a.tile_m == 32;
