@@ -26,7 +26,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Per problem: later suggestions are rarely the fastest.
-constexpr int kSuggestions = 16;
+constexpr int kSuggestions = 10;
 /// Seconds for all problems, the loading of the library included.
 constexpr double kHarvestLimit = 120;
 /// Share of the best speed that the shortlist keeps, in the mean over problems.

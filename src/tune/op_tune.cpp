@@ -33,10 +33,12 @@ constexpr Protocol kThrifty{.contenders = 24, .rounds = 10, .rounds_budget_us = 
 constexpr Protocol kThriftyOnGpu{
     .cache = CacheState::cold, .contenders = 24, .rounds = 10, .rounds_budget_us = 5e4};
 
-/// The pilot: problems that the library is asked about, its share of the budget, and how many training
-/// problems per signature make another one unnecessary.
+/// The pilot: problems that the library is asked about, its share of the budget, how much slower than the
+/// best a config is that needs no exact time, and how many training problems per signature make another pilot
+/// unnecessary.
 constexpr std::size_t kAskedProblems = 300;
-constexpr double kPilotShare = 0.25;
+constexpr double kPilotShare = 0.3;
+constexpr double kPilotPruneFactor = 2;
 constexpr std::size_t kMinPilot = 30;
 /// More threads make training of a tune's few rows no faster.
 constexpr int kMaxThreads = 8;
@@ -237,6 +239,7 @@ std::size_t OpTune::measure_pilot(double budget_s) {
   }
   note(fmt::format("{}: asks the library for its kernels of {} problems", word(op_), asked.size()));
   plan_ = plan_for(asked, (options_.max_problems + 3) / 4, harvested_rules(asked));
+  plan_.protocol.prune_factor = kPilotPruneFactor;
   const fs::path folder = folder_.new_sweep();
   if (sweep_for(kPilotShare * budget_s, folder).ended == "interrupted") throw TuneStopped{folder_.path()};
   tables_.push_back(read_sweep(folder));
