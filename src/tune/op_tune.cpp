@@ -40,8 +40,8 @@ constexpr std::size_t kAskedProblems = 300;
 constexpr double kPilotShare = 0.3;
 constexpr double kPilotPruneFactor = 2;
 constexpr std::size_t kMinPilot = 30;
-/// More threads make training of a tune's few rows no faster.
-constexpr int kMaxThreads = 8;
+/// More threads make training no faster.
+constexpr std::size_t kMaxThreads = 8, kRowsPerThread = 10000;
 
 /// Seed of the hash that holds problems out. --seed does not change these problems. A smaller --held-out
 /// releases some, and new models train on them. Models are compared on problems that neither was trained on.
@@ -447,7 +447,9 @@ TrainingResult OpTune::train_on(const MeasurementTable& training) const {
     train_options.targets = {Target::rank};
   if (train_options.targets.empty()) train_options.targets = {Target::relative, Target::tflops};
   if (options_.on_gpu()) {
-    train_options.parameters.threads = std::min(static_cast<int>(allowed_cpus().size()), kMaxThreads);
+    const std::size_t most = std::min(allowed_cpus().size(), kMaxThreads);
+    train_options.parameters.threads =
+        static_cast<int>(std::clamp<std::size_t>(training.rows.size() / kRowsPerThread, 1, most));
   }
   const MeasurementTable tables[] = {training};
   return train(tables, families_of(tables, options_.rules),
