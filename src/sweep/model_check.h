@@ -23,7 +23,7 @@ struct CheckedProblem {
   KernelConfig choice;          ///< of the model, here
   bool choice_changed = false;  ///< the recorded choice cannot run here, so another config is chosen
   double time_us = 0;           ///< of the choice, here; 0: it failed
-  double best_us = 0;   ///< of the fastest config here, or recorded where the fastest one cannot run here
+  double best_us = 0;  ///< of the fastest config here, or recorded where the fastest one cannot run here
   std::string failure = {};  ///< why the choice has no time
 
   /// Speed of the choice divided by that of the fastest config; 0 when the choice failed.
