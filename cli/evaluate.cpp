@@ -11,6 +11,7 @@
 #include "dataset/dataset.h"
 #include "dataset/operations.h"
 #include "evaluate/baselines.h"
+#include "evaluate/reference_problems.h"
 #include "evaluate_report.h"
 #include "options.h"
 #include "outputs.h"
@@ -270,10 +271,12 @@ MeasurementTable read_kept(EvaluateOptions& options) {
 /// The problems that --store compares the model and the library on.
 MeasurementTable for_store(const EvaluateOptions& options, const MeasurementTable& data) {
   const Device trained = model_device(options.model);
-  if (trained.kind != DeviceKind::gpu || data.device.kind != DeviceKind::gpu ||
-      trained.name == data.device.name) {
+  if (trained.name == data.device.name) return data;
+  if (trained.kind != DeviceKind::gpu || data.device.kind != DeviceKind::gpu) {
     fail(Errc::invalid_argument,
-         "--store records how a model of one GPU chooses on another; {} is of '{}' and the data of '{}'",
+         "--store records times of the model's own device, or how a model of one GPU chooses on another; {} "
+         "is "
+         "of '{}' and the data of '{}'",
          options.model, trained.name, data.device.name);
   }
   MeasurementTable with = with_first_suggestion(data);
@@ -292,7 +295,11 @@ void evaluate_verb(EvaluateOptions& options) {
   const MeasurementTable evaluated = options.store ? for_store(options, of_layouts(data, options.layouts))
                                                    : of_layouts(data, options.layouts);
   const ModelEvaluation e = evaluate_model(options.model, evaluated, options.how);
-  if (options.store) {
+  if (options.store && model_device(options.model).name == evaluated.device.name) {
+    if (record_reference_times(options.model, {&evaluated, 1}) == 0)
+      fail(Errc::invalid_argument, "--store: no problem of the data has a measured choice of {}",
+           options.model);
+  } else if (options.store) {
     store_on_another_gpu(options.model, {.device = evaluated.device.name,
                                          .mean = e.evaluation.overall.mean,
                                          .suggestion_mean = first_suggestion(evaluated).mean,
@@ -357,9 +364,11 @@ void setup_evaluate(CLI::App& verb) {
   verb.add_flag_callback(
       "--no-guard", [options] { options->how.guard = false; },
       "evaluate the model's own first configs, also where its guard takes the library's first suggestion");
-  verb.add_flag("--store", options->store,
-                "store in the model how it chooses on this other GPU, beside the library's first suggestion; "
-                "selectors then take the better one there");
+  verb.add_flag(
+      "--store", options->store,
+      "store in the model the times of 20 problems for kscout check or, when the data are of another "
+      "GPU, how it chooses there beside the library's first suggestion; selectors then take the better "
+      "one on that GPU");
   verb.add_option("--min-mean", options->least.mean,
                   "exit 1 when the mean efficiency is below this percentage")
       ->check(CLI::Range(0.0, 100.0));

@@ -13,6 +13,7 @@ void setup_harvest(CLI::App& verb);
 void setup_problems(CLI::App& verb);
 void setup_sweep(CLI::App& verb);
 void setup_features(CLI::App& verb);
+void setup_check(CLI::App& verb);
 void setup_search(CLI::App& verb);
 void setup_run(CLI::App& verb);
 void setup_generate(CLI::App& verb);
@@ -34,6 +35,7 @@ constexpr VerbSetup kSetups[] = {
     {"problems", setup_problems},
     {"sweep", setup_sweep},
     {"features", setup_features},
+    {"check", setup_check},
     {"predict", setup_predict_without_data},
     {"search", setup_search},
     {"classes", setup_classes},

@@ -85,7 +85,8 @@ bool is_same_file(const fs::path& a, const fs::path& b) {
 void check_folder(const Given& out) {
   std::error_code error;
   if (fs::is_directory(out.value, error)) {
-    fail(Errc::invalid_argument, "{} {}: is a folder; name a file", out.option->get_name(), out.value);
+    fail(Errc::invalid_argument, "{} {}: is a folder that exists; name another", out.option->get_name(),
+         out.value);
   }
   if (fs::exists(out.value, error)) return;
   const fs::path parent = resolve_links(out.value).parent_path(), folder = parent.empty() ? "." : parent;

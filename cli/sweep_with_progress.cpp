@@ -7,6 +7,8 @@
 
 #include "measure/timing.h"
 #include "progress_line.h"
+#include "sweep/journal.h"
+#include "work_folder.h"
 
 namespace kscout::cli {
 
@@ -68,6 +70,17 @@ SweepReport sweep_with_progress(const SweepPlan& plan, SweepOptions options, std
 void end_by_signal() {
   std::signal(stop_signal, SIG_DFL);
   std::raise(stop_signal);
+}
+
+MeasurementTable measure_plan(const SweepPlan& plan, std::string_view verb) {
+  const WorkFolder folder("", "", verb);
+  const SweepReport report =
+      sweep_with_progress(plan, {.folder = folder.path, .worker = default_worker()}, verb);
+  if (report.ended == "interrupted") {
+    folder.clear();
+    end_by_signal();
+  }
+  return read_sweep(folder.path);
 }
 
 }  // namespace kscout::cli

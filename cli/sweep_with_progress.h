@@ -8,6 +8,8 @@
 #include <atomic>
 #include <string_view>
 
+#include <kscout/measurement.h>
+
 #include "sweep/sweep.h"
 
 namespace kscout::cli {
@@ -19,6 +21,9 @@ void report_left_out(const SweepPlan& plan, std::string_view verb);
 /// ten seconds elsewhere. SIGINT and SIGTERM end the sweep cleanly (see SweepReport::ended); exceeding a file
 /// size limit becomes an error of write() instead of a signal. `verb` names the caller in messages.
 SweepReport sweep_with_progress(const SweepPlan& plan, SweepOptions options, std::string_view verb);
+
+/// Measures a plan in a temporary folder with one worker. Ctrl-C ends the program.
+MeasurementTable measure_plan(const SweepPlan& plan, std::string_view verb);
 
 /// From now on SIGINT and SIGTERM are recorded for signal_came(); a second signal ends the program at once.
 void watch_signals();

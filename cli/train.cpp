@@ -10,6 +10,7 @@
 #include "core/fail.h"
 #include "dataset/dataset.h"
 #include "dataset/operations.h"
+#include "evaluate/reference_problems.h"
 #include "features/schema.h"
 #include "measure/timing.h"
 #include "op/problem_sets.h"
@@ -218,6 +219,7 @@ void train_verb(TrainArguments& options) {
       train(tables, families_of(tables, options.rules, options.train.devices, options.epilogues), schema,
             options.train, progress_or_end(line, kept));
   write_model_folder(options.out, result, origin);
+  record_reference_times(options.out, tables);
   remove_checkpoint(kept);
   print_summary(result, options.format);
   if (options.any_cpu) print_devices(result, options.format);

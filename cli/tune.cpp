@@ -116,7 +116,7 @@ void tune_verb(TuneOptions options, bool ops_given) {
   } catch (const TuneStopped& stopped) {
     end_stopped(stopped);
   }
-  if (!ops_given)
+  if (!ops_given && !request.on_gpu())
     fmt::print(stderr, "kscout tune: only {} was tuned; --op names other operations ({})\n",
                word(request.ops.front()), fmt::join(op_words(), ", "));
 }
@@ -134,20 +134,26 @@ void setup_tune(CLI::App& verb) {
                      ->default_str("gemm"),
                  [](const std::string& text) { index_of_word("operation", text, op_words()); });
   offer_words(op, op_words());
+  CLI::Option* const backend = verb.add_option("--backend", request.backend,
+                                               "where to measure: cpu, or cuda for GEMMs of an NVIDIA GPU")
+                                   ->capture_default_str();
+  offer_words(backend, backend_names());
+  add_word_option(verb, "--dtype", request.dtype, "element type of A and B; on a CPU fp32");
   verb.add_option("--budget", request.budget_s,
                   "seconds to measure, up to ten times as many where less gives no model; training and "
                   "evaluation come on top")
       ->capture_default_str()
       ->check(CLI::Range(1.0, 1e6));
-  verb.add_option("--rules", request.rules, "rule set to choose from")->capture_default_str();
+  verb.add_option("--rules", request.rules, "rule set to choose from")
+      ->default_str("default; on a GPU the best of the algorithms that the library suggests");
   check_words<Layout>(verb.add_option("--layout", options->layouts, "layouts to measure, comma-separated")
                           ->delimiter(',')
-                          ->default_str("rcr,rrr for gemm; nhwgc,ndhwgc for convolutions"));
+                          ->default_str("rcr,rrr for gemm, on a GPU rcr; nhwgc,ndhwgc for convolutions"));
   check_words<Target>(
       verb.add_option("--targets", options->targets,
                       "what to learn: tflops|latency|bandwidth|relative|rank, comma-separated")
           ->delimiter(',')
-          ->default_str("rank, added to the model for any CPU; without one relative,tflops"));
+          ->default_str("rank, on a CPU added to the model for any CPU; without one relative,tflops"));
   verb.add_option("--folds", request.folds,
                   "cross-validation folds over problem sizes; over filters for convolutions")
       ->capture_default_str()
@@ -166,7 +172,7 @@ void setup_tune(CLI::App& verb) {
           "affords")
       ->capture_default_str();
   verb.add_option("--schema", request.schema, "feature schema of every operation")
-      ->default_str("gemm; conv_cpu for convolutions");
+      ->default_str("gemm, on a GPU gemm_gpu; conv_cpu for convolutions");
   verb.add_option("--seed", request.seed, "seed of problems and their order")->capture_default_str();
   verb.add_flag("--replace", request.replace, "install the new model even if it is worse");
   verb.add_flag("--restart", request.restart,
@@ -189,7 +195,8 @@ void setup_tune(CLI::App& verb) {
       "\n"
       "Examples:\n"
       "  kscout tune --budget 60\n"
-      "  kscout tune --op gemm,conv_fwd --budget 600");
+      "  kscout tune --op gemm,conv_fwd --budget 600\n"
+      "  kscout tune --backend cuda --dtype bf16 --budget 600");
   verb.callback([options, op] { tune_verb(*options, op->count() > 0); });
 }
 

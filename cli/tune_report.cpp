@@ -33,14 +33,24 @@ Table results_table(const TuneVerdict& verdict) {
   return table;
 }
 
+std::string plural(std::size_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
+/// The model's choices beside those of the library alone.
+void print_against_library(const ModelEvaluation& evaluation) {
+  const auto& against = evaluation.against_suggestion;
+  if (!against) return;
+  fmt::print(
+      "\nlibrary    {:.3f} times the speed of the library's first choice on {} (geometric mean; p10 {:.3f}, "
+      "worst {:.3f})\n",
+      against->geomean, plural(against->problems, "held-out problem"), against->p10, against->min);
+}
+
 std::vector<std::string_view> words_of(const std::set<Layout>& layouts) {
   std::vector<std::string_view> words;
   for (const Layout layout : layouts) words.push_back(word(layout));
   return words;
-}
-
-std::string plural(std::size_t count, std::string_view noun) {
-  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 
 /// What both models were compared on, and the layouts that only the new one knows.
@@ -66,14 +76,15 @@ void print_tuned(const TunedOp& done, const TuneRequest& request) {
   const ModelEvaluation& evaluation = done.verdict.candidate;
   fmt::print("tuned      {}\n", word(done.op));
   fmt::print(
-      "measured   {} problems, {} configs of rule set '{}', {} rows in {:.0f} s{}, on {}\n", problems,
-      done.configs, request.rules, done.rows, done.measured_s,
+      "measured   {} problems, {} configs of {}, {} rows in {:.0f} s{}, on {}\n", problems, done.configs,
+      done.chosen_among, done.rows, done.measured_s,
       done.new_problems < problems ? fmt::format(" and before ({} problems are new)", done.new_problems) : "",
       done.device);
   const std::size_t evaluated = evaluation.evaluation.results.size();
   fmt::print("trained    on {} problems (target {}), evaluated on {}\n\n", done.training_problems,
              evaluation.target, plural(evaluated, "held-out problem"));
   results_table(done.verdict).print(Format::text);
+  print_against_library(evaluation);
   if (done.verdict.before || !done.verdict.new_layouts.empty()) fmt::print("\n");
   print_compared(done);
   fs::path shown = done.target;

@@ -17,8 +17,11 @@ target_compile_definitions(kscout_toml INTERFACE TOML_HEADER_ONLY=0)
 
 if(KSCOUT_LAB)
   find_path(KSCOUT_RAPIDJSON_INCLUDE rapidjson/reader.h REQUIRED)  # headers only; logs are read with it
-  # The wheels of .venv; for a Python package those of the Python that builds it.
-  if(KSCOUT_PYTHON)
+  # The wheels of .venv, or in the folder KSCOUT_WHEELS; for a Python package those of the Python that builds it.
+  if(KSCOUT_WHEELS)
+    set(_pyarrow ${KSCOUT_WHEELS}/pyarrow)
+    set(_lightgbm ${KSCOUT_WHEELS}/lightgbm)
+  elseif(KSCOUT_PYTHON)
     find_package(Python 3.10 REQUIRED COMPONENTS Interpreter Development.Module)
     foreach(_wheel pyarrow lightgbm)
       execute_process(COMMAND ${Python_EXECUTABLE} -c

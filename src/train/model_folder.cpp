@@ -16,6 +16,7 @@
 #include "dataset/problem_sizes.h"
 #include "evaluate/evaluate_model.h"
 #include "features/schema.h"
+#include "select/reference_times.h"
 #include "train/train.h"
 #include "train/training_set.h"
 
@@ -247,8 +248,8 @@ void copy_model(const fs::path& from, const fs::path& to) {
 /// Whether a training writes files of this name.
 bool is_of_training(std::string_view name) {
   return name == "model.ksf" || name == "feature_spec.json" || name == "train_manifest.json" ||
-         name == kTrainingSizesFile || name == "oof_predictions.parquet" || name.starts_with("cv_metrics_") ||
-         name.starts_with("feature_importances_");
+         name == kTrainingSizesFile || name == kReferenceTimesFile || name == "oof_predictions.parquet" ||
+         name.starts_with("cv_metrics_") || name.starts_with("feature_importances_");
 }
 
 /// Copies the files that no training wrote (a user's notes, files of `tune`), unless `to` has a file of that

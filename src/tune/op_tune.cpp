@@ -1,19 +1,25 @@
 #include "tune/op_tune.h"
 
 #include <algorithm>
+#include <chrono>
 #include <unordered_set>
 
 #include <fmt/format.h>
 
+#include <kscout/backend.h>
 #include <kscout/selector.h>
 
+#include "backend/cuda/cuda_backend.h"
 #include "core/device_facts.h"
 #include "core/fail.h"
+#include "evaluate/reference_problems.h"
 #include "family/family_file.h"
 #include "family/rules.h"
 #include "features/schema.h"
+#include "measure/timing.h"
 #include "op/problem_sets.h"
 #include "sweep/journal.h"
+#include "tune/library_configs.h"
 
 namespace kscout {
 
@@ -23,6 +29,19 @@ namespace fs = std::filesystem;
 
 /// Short limits, because more problems are worth more than less noise per problem.
 constexpr Protocol kThrifty{.contenders = 24, .rounds = 10, .rounds_budget_us = 5e4};
+/// On a GPU, whose caches a program's other kernels fill between two calls.
+constexpr Protocol kThriftyOnGpu{
+    .cache = CacheState::cold, .contenders = 24, .rounds = 10, .rounds_budget_us = 5e4};
+
+/// The pilot: problems that the library is asked about, its share of the budget, how much slower than the
+/// best a config is that needs no exact time, and how many training problems per signature make another pilot
+/// unnecessary.
+constexpr std::size_t kAskedProblems = 300;
+constexpr double kPilotShare = 0.3;
+constexpr double kPilotPruneFactor = 2;
+constexpr std::size_t kMinPilot = 30;
+/// More threads make training no faster.
+constexpr std::size_t kMaxThreads = 8, kRowsPerThread = 10000;
 
 /// Seed of the hash that holds problems out. --seed does not change these problems. A smaller --held-out
 /// releases some, and new models train on them. Models are compared on problems that neither was trained on.
@@ -45,6 +64,10 @@ struct SweepSize {
 };
 SweepSize sweep_size(Op op, const TuneRequest& options, double budget_s) {
   const double minutes = budget_s / 60;
+  if (options.on_gpu()) {
+    return {options.max_gflop > 0 ? options.max_gflop : std::clamp(100 * minutes, 100.0, 1000.0),
+            std::clamp(2e8 * minutes, 1e8, 2e9)};
+  }
   const double share = operation(op).tune_share;
   const double gflop =
       options.max_gflop > 0 ? options.max_gflop : std::clamp(0.2 * share * minutes, 0.1 * share, 20.0);
@@ -56,8 +79,11 @@ SweepSize sweep_size(Op op, const TuneRequest& options, double budget_s) {
 std::vector<Problem> problems_to_measure(Op op, const TuneRequest& options, double budget_s,
                                          const std::unordered_set<Problem>& measured) {
   const SweepSize largest = sweep_size(op, options, budget_s);
-  const auto count = static_cast<std::size_t>(std::clamp(budget_s * 4, 40.0, 4000.0)) + measured.size();
+  const double per_second = options.on_gpu() ? 15 : 4;
+  const auto count =
+      static_cast<std::size_t>(std::clamp(budget_s * per_second, 40.0, 4000.0)) + measured.size();
   auto problems = merge_equal(operation(op).tuning_problems({.op = op,
+                                                             .dtype = options.dtype,
                                                              .layouts = options.layouts_of(op),
                                                              .max_gflop = largest.gflop,
                                                              .max_bytes = largest.bytes,
@@ -98,23 +124,25 @@ constexpr double kMaxOvertime = 10;
 /// The schema of --schema for the operation, or its default schema: that of the model for any CPU when the
 /// training starts from it.
 Schema tune_schema(Op op, const TuneRequest& options, bool after_shared = false) {
+  const std::string provider(kscout::backend(options.backend).provider_for(op));
   if (options.schema.empty()) {
+    const DeviceKind kind = options.on_gpu() ? DeviceKind::gpu : DeviceKind::cpu;
     const std::string usual =
-        after_shared ? any_cpu_schema(op) : std::string(default_schema(op, "native", DeviceKind::cpu));
+        after_shared ? any_cpu_schema(op) : std::string(default_schema(op, provider, kind));
     return Schema::find(usual).for_op(op);
   }
   const Schema schema = Schema::find(options.schema);
   const SchemaData& data = schema.data();
-  if (same_operation(data.op, op) && (data.provider.empty() || data.provider == "native"))
+  if (same_operation(data.op, op) && (data.provider.empty() || data.provider == provider))
     return schema.for_op(op);
-  fail(Errc::invalid_argument, "--schema {}: it is of {} {}; tune measures {} of provider native",
-       options.schema, word(data.op),
-       data.provider.empty() ? "problems" : "kernels of provider " + data.provider, word(op));
+  fail(Errc::invalid_argument, "--schema {}: it is of {} {}; tune measures {} of provider {}", options.schema,
+       word(data.op), data.provider.empty() ? "problems" : "kernels of provider " + data.provider, word(op),
+       provider);
 }
 
 /// With several operations, --out is the folder of their models, as a folder of KSCOUT_MODEL_PATH is.
 fs::path target_of(Op op, const TuneRequest& options, const Device& device) {
-  const std::string name = model_folder_name(op, DType::fp32, device);
+  const std::string name = model_folder_name(op, options.dtype, device);
   if (options.out.empty()) return real_model_folder(user_model_folder() / name);
   if (options.ops.size() == 1) return real_model_folder(options.out);
   if (fs::exists(fs::path(options.out) / "model.ksf")) {
@@ -127,7 +155,8 @@ fs::path target_of(Op op, const TuneRequest& options, const Device& device) {
 
 /// The folder to install to, after all checks that need no measurements.
 fs::path checked_target(Op op, const TuneRequest& options, const Device& device) {
-  find_rules("native", op, options.rules);
+  if (!options.on_gpu() || options.rules != kMeasuredRules)
+    find_rules(kscout::backend(options.backend).provider_for(op), op, options.rules);
   tune_schema(op, options);
   fs::path target = target_of(op, options, device);
   check_model_folder(target);
@@ -148,6 +177,8 @@ OpTune::OpTune(Op op, const TuneRequest& options, const TuneProgress& progress, 
       device_(device),
       target_(checked_target(op, options, device)),
       folder_(target_),
+      provider_(kscout::backend(options.backend).provider_for(op)),
+      budget_s_(share_s),
       max_gflop_(sweep_size(op, options, share_s).gflop) {
   if (options_.restart && folder_.clear())
     note(fmt::format("removed the measurements in {}", folder_.path().string()));
@@ -162,23 +193,90 @@ OpTune::OpTune(Op op, const TuneRequest& options, const TuneProgress& progress, 
   const std::unordered_set<Problem> known = problems_of_all(tables_);
   for (const Problem& problem : known) layouts.insert(signature_of(problem).layout);
   check_comparable(layouts);
-  plan_ = make_plan(problems_to_measure(op_, options_, share_s, known),
-                    {.rules = options_.rules, .max_problems = options_.max_problems, .seed = options_.seed},
-                    device_, kThrifty);
+  if (!harvests()) plan_ = plan_for(problems_left(), options_.max_problems);
+}
+
+std::string OpTune::chosen_among() const {
+  return harvests() ? "the library's list" : fmt::format("rule set '{}'", options_.rules);
+}
+
+bool OpTune::harvests() const { return options_.on_gpu() && options_.rules == kMeasuredRules; }
+
+SweepPlan OpTune::plan_for(const std::vector<Problem>& problems, std::size_t max_problems,
+                           const std::string& harvested) const {
+  const PlanRequest request{.provider = provider_,
+                            .backend = options_.backend,
+                            .rules = options_.rules,
+                            .max_problems = max_problems,
+                            .seed = options_.seed};
+  const Protocol& protocol = options_.on_gpu() ? kThriftyOnGpu : kThrifty;
+  SweepPlan plan = harvested.empty() ? make_plan(problems, request, device_, protocol)
+                                     : plan_of_rules(harvested, problems, request, device_, protocol);
+  plan.provenance.merge(kscout::backend(options_.backend).versions());
+  return plan;
+}
+
+std::vector<Problem> OpTune::problems_left() const {
+  return problems_to_measure(op_, options_, budget_s_, problems_of_all(tables_));
+}
+
+bool OpTune::pilot_measured() const {
+  if (tables_.empty()) return false;
+  const MeasurementTable training =
+      split_table(merge(tables_, Keep::last), options_.held_out, kHeldOutSeed, operation(op_).tune_split)
+          .training;
+  return std::ranges::all_of(options_.layouts_of(op_), [&](Layout layout) {
+    const auto of_layout = [&](const Problem& p) { return signature_of(p).layout == layout; };
+    return static_cast<std::size_t>(std::ranges::count_if(training.problems, of_layout)) >= kMinPilot;
+  });
+}
+
+std::size_t OpTune::measure_pilot(double budget_s) {
+  const auto problems = problems_left();
+  std::vector<Problem> asked;
+  for (const std::uint32_t i : seeded_order(problems.size(), options_.seed)) {
+    if (asked.size() < kAskedProblems) asked.push_back(problems[i]);
+  }
+  note(fmt::format("{}: asks the library for its kernels of {} problems", word(op_), asked.size()));
+  plan_ = plan_for(asked, (options_.max_problems + 3) / 4, harvested_rules(asked));
+  plan_.protocol.prune_factor = kPilotPruneFactor;
+  const fs::path folder = folder_.new_sweep();
+  if (sweep_for(kPilotShare * budget_s, folder).ended == "interrupted") throw TuneStopped{folder_.path()};
+  tables_.push_back(read_sweep(folder));
+  return problems_of_all({tables_.back()}).size();
+}
+
+void OpTune::plan_shortlist(std::size_t max_problems) {
+  const TableParts parts =
+      split_table(merge(tables_, Keep::last), options_.held_out, kHeldOutSeed, operation(op_).tune_split);
+  if (parts.training.rows.empty())
+    fail(Errc::invalid_argument,
+         "too little was measured: no problem to train on; the measurements are kept, and the same command "
+         "adds more");
+  plan_ = plan_for(problems_left(), max_problems, shortlist_rules(parts.training));
 }
 
 TunedOp OpTune::run(double budget_s) {
-  const fs::path sweep_folder = folder_.new_sweep();
   TunedOp done{.op = op_, .target = target_, .before = installed_.model, .candidate = folder_.candidate()};
+  if (harvests()) {
+    const auto start = std::chrono::steady_clock::now();
+    if (!pilot_measured()) done.new_problems = measure_pilot(budget_s);
+    const std::size_t most = options_.max_problems;
+    plan_shortlist(most == 0 ? 0 : std::max<std::size_t>(most - done.new_problems, 1));
+    const double spent_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    done.measured_s = spent_s;
+    budget_s = std::max(budget_s - spent_s, 1.0);
+  }
+  const fs::path sweep_folder = folder_.new_sweep();
   const auto earlier = tables_;
   MeasurementTable measured;
   TableParts parts;
-  double measured_s = 0;
+  double measured_s = 0, session_s = 0;
   for (std::string missing; measured_s == 0 || !missing.empty();) {
     if (!missing.empty()) note(fmt::format("{}: the budget is over with {}; it goes on", word(op_), missing));
     const SweepReport report = sweep_for(budget_s, sweep_folder);
     if (report.ended == "interrupted") throw TuneStopped{folder_.path()};
-    done.measured_s = report.progress.elapsed_s;
+    session_s = report.progress.elapsed_s;
     measured_s += budget_s;
     tables_ = earlier;
     tables_.push_back(read_sweep(sweep_folder));
@@ -190,8 +288,14 @@ TunedOp OpTune::run(double budget_s) {
     fail(Errc::invalid_argument,
          "too little was measured: {}; the measurements are kept, and the same command adds more", missing);
   }
+  if (harvests()) {
+    measured = rows_of_configs(measured, plan_.configs);
+    parts = split_table(measured, options_.held_out, kHeldOutSeed, operation(op_).tune_split);
+  }
+  done.measured_s += session_s;
   done.device = measured.device.name;
-  done.new_problems = problems_of_all({tables_.back()}).size();
+  done.chosen_among = chosen_among();
+  done.new_problems += problems_of_all({tables_.back()}).size();
   done.training_problems = parts.training.problems.size();
   done.held_out_problems = parts.held_out.problems.size();
   done.configs = measured.configs.size();
@@ -203,6 +307,7 @@ TunedOp OpTune::run(double budget_s) {
                       .metadata = measured.metadata,
                       .data_rows = parts.training.rows.size()});
   write_dataset(folder_.candidate() / kKeptMeasurements, measured);
+  record_reference_times(folder_.candidate(), {&parts.held_out, 1});
   done.verdict = compare_models(parts);
   // With --replace the new model answers whatever the comparison says.
   if (!shared_.empty() && !options_.replace) store_against_shared(parts.held_out);
@@ -220,6 +325,15 @@ std::string OpTune::foreign(const MeasurementTable& table) const {
     return "was measured on another device: " + why;
   if (const Op of = table.problems.empty() ? op_ : table.problems.front().op(); of != op_)
     return fmt::format("is of {}, not {}", word(of), word(op_));
+  if (!table.problems.empty()) {
+    const Signature signature = signature_of(table.problems.front());
+    if (signature.dtype_a != options_.dtype)
+      return fmt::format("is of {}, not {}", word(signature.dtype_a), word(options_.dtype));
+    for (const KernelConfig& config : table.configs) {
+      const std::string why = kscout::backend(options_.backend).absence(signature, config);
+      if (!why.empty()) return "cannot be continued: " + why;
+    }
+  }
   const auto rules = table.metadata.find("rules");
   const std::string named = rules == table.metadata.end() ? "" : rules->second;
   if (named != rules_name(options_.rules))
@@ -248,6 +362,7 @@ std::vector<MeasurementTable> OpTune::read_tune_folder() const {
 }
 
 fs::path OpTune::find_shared() const {
+  if (options_.on_gpu()) return {};
   const auto found = find_model(op_, DType::fp32, any_cpu());
   if (!found) return {};
   const Model model = Model::load(*found, &device_);
@@ -262,7 +377,7 @@ OpTune::InstalledModel OpTune::find_installed() const {
   if (fs::exists(target_ / "model.ksf")) {
     installed.model = target_;
   } else if (options_.out.empty()) {
-    installed.model = find_model(op_, DType::fp32, device_).value_or(shared_);
+    installed.model = find_model(op_, options_.dtype, device_).value_or(shared_);
   }
   if (installed.model.empty()) return installed;
   if (const fs::path kept = installed.model / kKeptMeasurements; fs::exists(kept)) {
@@ -303,11 +418,14 @@ void OpTune::check_comparable(const std::set<Layout>& layouts) const {
 
 SweepReport OpTune::sweep_for(double budget_s, const fs::path& folder) const {
   note(fmt::format(
-      "{}: {} configs of rule set '{}', {} problems of up to {:.3g} GFLOP to draw from, "
+      "{}: {} configs of {}, {} problems of up to {:.3g} GFLOP to draw from, "
       "{:.0f} s",
-      word(op_), plan_.configs.size(), options_.rules, plan_.problems.size(), max_gflop_, budget_s));
-  return progress_.sweep(
-      plan_, {.folder = folder, .worker = options_.worker, .budget_s = budget_s, .stop = progress_.stop});
+      word(op_), plan_.configs.size(), chosen_among(), plan_.problems.size(), max_gflop_, budget_s));
+  return progress_.sweep(plan_, {.folder = folder,
+                                 .worker = options_.worker,
+                                 .workers = options_.on_gpu() ? cuda_device_count() : 1,
+                                 .budget_s = budget_s,
+                                 .stop = progress_.stop});
 }
 
 TrainingResult OpTune::train_on(const MeasurementTable& training) const {
@@ -325,9 +443,14 @@ TrainingResult OpTune::train_on(const MeasurementTable& training) const {
     train_options.parameters.learning_rate =
         training.problems.size() < kFewProblems ? kAddedRateOfFew : kAddedRate;
   }
-  if (train_options.targets.empty())
-    train_options.targets =
-        shared_.empty() ? std::vector{Target::relative, Target::tflops} : std::vector{Target::rank};
+  if (train_options.targets.empty() && (options_.on_gpu() || !shared_.empty()))
+    train_options.targets = {Target::rank};
+  if (train_options.targets.empty()) train_options.targets = {Target::relative, Target::tflops};
+  if (options_.on_gpu()) {
+    const std::size_t most = std::min(allowed_cpus().size(), kMaxThreads);
+    train_options.parameters.threads =
+        static_cast<int>(std::clamp<std::size_t>(training.rows.size() / kRowsPerThread, 1, most));
+  }
   const MeasurementTable tables[] = {training};
   return train(tables, families_of(tables, options_.rules),
                std::make_shared<Schema>(tune_schema(op_, options_, !shared_.empty())), train_options,

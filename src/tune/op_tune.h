@@ -37,8 +37,8 @@ class OpTune {
     std::optional<MeasurementTable> measurements;
   };
 
-  /// The model for any CPU that the training starts from; empty when there is none, or its rule set, features
-  /// or targets are others.
+  /// The model for any CPU that the training starts from; empty on a GPU, when there is none, or its rule
+  /// set, features or targets are others.
   std::filesystem::path find_shared() const;
   InstalledModel find_installed() const;
   std::vector<MeasurementTable> read_tune_folder() const;
@@ -46,6 +46,22 @@ class OpTune {
   void store_against_shared(const MeasurementTable& held_out) const;
   void check_comparable(const std::set<Layout>& layouts) const;
   std::string foreign(const MeasurementTable& table) const;
+  /// Whether the configs are to be found among those that the library lists.
+  bool harvests() const;
+  /// For reports.
+  std::string chosen_among() const;
+  /// `max_problems` 0: all; `harvested`: the text of a rule set to measure instead of --rules.
+  SweepPlan plan_for(const std::vector<Problem>& problems, std::size_t max_problems,
+                     const std::string& harvested = {}) const;
+  /// The problems that this tune may measure besides those of tables_, in the order of measuring.
+  std::vector<Problem> problems_left() const;
+  /// Whether tables_ show for every wanted signature which configs are worth measuring.
+  bool pilot_measured() const;
+  /// Asks the library for its configs and measures them on a few problems, for a share of the budget; the
+  /// rows are then in tables_. Returns the number of problems.
+  std::size_t measure_pilot(double budget_s);
+  /// Plans the sweep of at most `max_problems` (0: all) among the best configs of the pilot.
+  void plan_shortlist(std::size_t max_problems);
   SweepReport sweep_for(double budget_s, const std::filesystem::path& folder) const;
   TrainingResult train_on(const MeasurementTable& training) const;
   TuneVerdict compare_models(const TableParts& parts) const;
@@ -58,6 +74,8 @@ class OpTune {
   Device device_;
   std::filesystem::path target_;
   TuneFolder folder_;
+  std::string provider_;
+  double budget_s_;   ///< expected; problems are drawn for it
   double max_gflop_;  ///< of the problems to draw from
   std::filesystem::path shared_;
   InstalledModel installed_;

@@ -5,7 +5,10 @@
 
 #include <fmt/format.h>
 
+#include <kscout/backend.h>
+
 #include "core/fail.h"
+#include "family/family_file.h"
 #include "op/operation.h"
 #include "tune/op_tune.h"
 
@@ -25,11 +28,29 @@ std::string layouts_text(Op op) {
   return fmt::format("{}: {}", word(op), fmt::join(words, ", "));
 }
 
+void check_backend(const TuneRequest& request) {
+  if (!request.on_gpu()) {
+    if (request.dtype != DType::fp32)
+      fail(Errc::invalid_argument, "--dtype {}: the kernels of backend cpu are of fp32; give --backend cuda",
+           word(request.dtype));
+    return;
+  }
+  if (request.backend != "cuda")
+    fail(Errc::invalid_argument, "--backend {}: kscout tune measures on cpu or cuda", request.backend);
+  for (const Op op : request.ops) {
+    if (op == Op::gemm) continue;
+    fail(Errc::invalid_argument,
+         "--op {}: on a GPU kscout tune is for gemm; use kscout harvest, sweep and train for others",
+         word(op));
+  }
+}
+
 void check_request(const TuneRequest& request) {
   const std::vector<Op>& ops = request.ops;
   if (!(request.budget_s >= static_cast<double>(ops.size())))
     fail(Errc::invalid_argument, "--budget {}: seconds, 1 or more for each of {} operation{}",
          request.budget_s, ops.size(), ops.size() == 1 ? "" : "s");
+  check_backend(request);
   if (!(request.max_gflop >= 0)) fail(Errc::invalid_argument, "--max-gflop {}: 0 or more", request.max_gflop);
   if (!(request.held_out >= 0.05))
     fail(Errc::invalid_argument, "--held-out {}: a share of 0.05 to 0.9", request.held_out);
@@ -49,7 +70,7 @@ std::set<Layout> TuneRequest::layouts_of(Op op) const {
     if (has_layout(op, layout)) named.insert(layout);
   }
   if (!named.empty()) return named;
-  const auto usual = operation(op).tuned_layouts.first(operation(op).usual_layouts);
+  const auto usual = operation(op).tuned_layouts.first(on_gpu() ? 1 : operation(op).usual_layouts);
   return {usual.begin(), usual.end()};
 }
 
@@ -57,7 +78,8 @@ TuneResult tune(const TuneRequest& asked, const TuneProgress& progress) {
   check_request(asked);
   TuneRequest request = asked;
   const std::vector<Op>& ops = request.ops;
-  const Device device = detect_cpu();
+  const Device device = request.on_gpu() ? backend(request.backend).device() : detect_cpu();
+  if (request.rules.empty()) request.rules = request.on_gpu() ? kMeasuredRules : "default";
   if (request.worker.empty()) request.worker = default_worker();
   // All operations are checked, and their folders locked, before the first one is measured.
   std::vector<std::unique_ptr<OpTune>> tunes;

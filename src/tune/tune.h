@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Makes models for this machine: sweeps a family, trains, evaluates and installs, one operation after the
-/// other.
+/// Makes models for this machine's CPU or GPU: sweeps a family, trains, evaluates and installs, one operation
+/// after the other.
 ///
 ///     const TuneResult result = tune({.ops = {Op::gemm}, .budget_s = 60});
 ///     result.tuned.front().verdict.why_not;   // empty: the model was installed
@@ -23,14 +23,19 @@ namespace kscout {
 /// Names of options in messages are those of `kscout tune`.
 struct TuneRequest {
   std::vector<Op> ops = {Op::gemm};  ///< in this order, each once
+  std::string backend = "cpu";       ///< or "cuda", which tunes GEMMs
+  DType dtype = DType::fp32;         ///< of A; on a CPU fp32
   double budget_s = 120;             ///< of all operations together
   double held_out = 0.3;             ///< share of the sizes held out for the evaluation
   double max_gflop = 0;              ///< of a problem; 0: what the budget allows
-  std::string rules = "default";     ///< rule set to choose from
+  /// Rule set to choose from. Empty: `default` on a CPU, else the best of the algorithms that the library
+  /// lists.
+  std::string rules = {};
   std::string out = {};              ///< model folder, of several operations the folder of their models
   std::string schema = {};           ///< empty: the operation's default
   std::vector<Layout> layouts = {};  ///< to measure; empty: the operation's defaults
-  std::vector<Target> targets = {};  ///< empty: rank after a shared model, else relative and tflops
+  /// Empty: rank on a GPU and after a shared model, else relative and tflops.
+  std::vector<Target> targets = {};
   std::uint32_t folds = 4;
   std::size_t max_problems = 0;  ///< of each operation; 0: what the budget allows
   std::uint64_t seed = 1;
@@ -38,8 +43,10 @@ struct TuneRequest {
   bool restart = false;               ///< removes what was measured since a model was last installed
   std::filesystem::path worker = {};  ///< empty: default_worker()
 
-  /// The layouts to measure of an operation: those of `layouts` that it has, else its defaults.
+  /// The layouts to measure of an operation: those of `layouts` that it has, else its defaults; on a GPU the
+  /// first of them.
   std::set<Layout> layouts_of(Op op) const;
+  bool on_gpu() const { return backend != "cpu"; }
 };
 
 /// The evaluation of both models on the problems that neither was trained on.
@@ -60,8 +67,9 @@ struct TunedOp {
   /// Folder to install to; folder of the model used so far; where the candidate is when it is not installed.
   std::filesystem::path target, before, candidate;
   std::string device = {};
-  double measured_s = 0;         ///< by this tune
-  std::size_t new_problems = 0;  ///< measured by this tune
+  std::string chosen_among = {};  ///< "rule set 'default'", or "the library's list"
+  double measured_s = 0;          ///< by this tune
+  std::size_t new_problems = 0;   ///< measured by this tune
   /// Of all measurements, those of earlier tunes included.
   std::size_t training_problems = 0, held_out_problems = 0, configs = 0, rows = 0;
   TuneVerdict verdict = {};
@@ -90,7 +98,7 @@ struct TuneStopped {
   std::filesystem::path kept;
 };
 
-/// Tunes all operations for this machine's CPU. Checks all of them, and locks their folders, before it
+/// Tunes all operations for this machine's CPU or GPU. Checks all of them, and locks their folders, before it
 /// measures the first one. An operation measures for its share of the budget, or up to ten times as long
 /// until there is enough for a model. Throws invalid_argument for wrong values and when too little was
 /// measured (the measurements are kept), device_failure for folders in use; with several operations, errors

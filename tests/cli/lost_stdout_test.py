@@ -27,6 +27,7 @@ COMMANDS = {
     "dataset": [f"describe {HELD_OUT}", f"head {HELD_OUT}", f"export {HELD_OUT} --out -"],
     "features": ["", "gemm:16x16x16", "--format markdown"],
     "evaluate": [f"--model {MODEL} --data {HELD_OUT}", f"--model {MODEL} --data {HELD_OUT} --format json"],
+    "check": [f"{MODEL} --keep 1"],
     "validate": [f"--model {MODEL} --data {HELD_OUT}", f"--model {MODEL} --data {HELD_OUT} --out -"],
     "compare": [f"{MODEL} {MODEL} --data {HELD_OUT}"],
     "predict": ["gemm:16x16x16", "gemm:16x16x16 --explain"],

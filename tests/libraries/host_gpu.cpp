@@ -4,7 +4,9 @@
 //
 // HOST_GPU_LOG names a file that gets a line for each opened GPU, prepared algorithm, run and allocation.
 // HOST_GPU_FAIL= prepare|run|allocate makes that fail. With HOST_GPU_SKIP, nothing is computed.
-// HOST_GPU_CUBLASLT is the release of the library.
+// HOST_GPU_CUBLASLT is the release of the library. Compiled with HOST_GPU_NEXT, the library is a later
+// release: it numbers algorithms anew (kNumbers), each of them takes certain attributes only (takes()), and
+// algorithm 123 computes wrong results with option 1.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -54,10 +56,32 @@ double now_us() {
   return 1e6 * static_cast<double>(t.tv_sec) + 1e-3 * static_cast<double>(t.tv_nsec);
 }
 
-constexpr Algorithm kSuggested[] = {{0, 7, 64, 64, 32, 3, 1, 0, 0, 0, 0, 1, 1},
-                                    {0, 7, 128, 64, 32, 3, 1, 0, 1, 0, 0, 2, 1},
-                                    {0, 9, 32, 8, 0, 0, 1, 0, 0, 0, 0, 0, 0},
-                                    {0, 66, 64, 64, 64, 0, 9, 2, 0, 0, 0, 1, 1}};
+#ifdef HOST_GPU_NEXT
+constexpr std::int32_t kRelease = 130200;
+constexpr std::int32_t kNumbers[] = {24, 107, 109, 111, 112, 113, 114, 123, 124, 166};
+/// Of the three algorithms that most configs of the H200's models name: 66 is 166 now, 24 is 124, 23 is 123.
+/// The new 24 is another algorithm; algorithms of vectors are no more.
+bool takes(const Algorithm& a) {
+  if (a.id == 166) return a.cluster_m > 0 && a.tile_k > 0 && a.stages == 0;
+  if (a.id == 124) return a.tile_m >= 64 && a.tile_k == 0;
+  if (a.id == 123) return a.cluster_m == 0 && a.stages > 0;
+  if (a.id == 107) return a.tile_k == 32;
+  return a.id == 109 && a.tile_m == 32;
+}
+bool is_wrong(const Algorithm& a) { return a.id == 123 && a.custom == 1; }
+constexpr std::int32_t kFirst = 107, kSecond = 109, kThird = 166;
+#else
+constexpr std::int32_t kRelease = 130100;
+constexpr std::int32_t kNumbers[] = {7, 9};
+constexpr std::int32_t kFirst = 7, kSecond = 9, kThird = 66;
+bool takes(const Algorithm&) { return true; }
+bool is_wrong(const Algorithm&) { return false; }
+#endif
+
+constexpr Algorithm kSuggested[] = {{0, kFirst, 64, 64, 32, 3, 1, 0, 0, 0, 0, 1, 1},
+                                    {0, kFirst, 128, 64, 32, 3, 1, 0, 1, 0, 0, 2, 1},
+                                    {0, kSecond, 32, 8, 0, 0, 1, 0, 0, 0, 0, 0, 0},
+                                    {0, kThird, 64, 64, 64, 0, 9, 2, 0, 0, 0, 1, 1}};
 constexpr auto kSuggestions = static_cast<std::int32_t>(std::size(kSuggested));
 
 MatrixView view(DType dtype, std::int64_t rows, std::int64_t columns, std::int64_t leading,
@@ -72,8 +96,9 @@ double load(const MatrixView& of, const void* data, std::int64_t at) {
 /// How many products of each sum of K the algorithm adds up: 9 forgets the last when K is odd, 66 the last
 /// ones when its parts are whole tiles that together are shorter than K.
 std::int64_t depth_of(const Algorithm& a, std::int64_t k) {
-  if (a.id == 9) return k / 2 * 2;
-  if (a.id != 66) return k;
+  if (a.id == kSecond) return k / 2 * 2;
+  if (is_wrong(a)) return k / 2;
+  if (a.id != kThird) return k;
   const std::int64_t part = (k / a.split_k + a.tile_k - 1) / a.tile_k * a.tile_k;
   return std::min(k, part * a.split_k);
 }
@@ -81,7 +106,7 @@ std::int64_t depth_of(const Algorithm& a, std::int64_t k) {
 class HostMatmul final : public Matmul {
  public:
   HostMatmul(const MatmulShape& shape, const Algorithm& algorithm) : s_(shape), algorithm_(algorithm) {}
-  std::uint64_t workspace_bytes() const noexcept override { return algorithm_.id == 9 ? 0 : 256; }
+  std::uint64_t workspace_bytes() const noexcept override { return algorithm_.id == kSecond ? 0 : 256; }
   Algorithm algorithm() const noexcept override { return algorithm_; }
   void destroy() noexcept override { delete this; }
 
@@ -168,7 +193,7 @@ class HostModule final : public Module {
     facts->memory_bytes = 1e9;
     facts->driver_version = 13000;
     const char* const release = std::getenv("HOST_GPU_CUBLASLT");
-    facts->cublaslt_version = release ? std::atoi(release) : 130100;
+    facts->cublaslt_version = release ? std::atoi(release) : kRelease;
     return device < 2 ? CallStatus::done : say(CallStatus::unsupported, "there are two");
   }
   CallStatus state(State* state) noexcept override {
@@ -256,6 +281,7 @@ class HostModule final : public Module {
     const Algorithm& chosen = algorithm.suggestion > 0 ? kSuggested[algorithm.suggestion - 1] : algorithm;
     log("prepare " + text(chosen));
     if (has_to_fail("prepare")) return say(CallStatus::failed, "it has to");
+    if (!takes(chosen)) return say(CallStatus::unsupported, "it has other attributes");
     if (chosen.tile_m > 128) return say(CallStatus::unsupported, "the tile is too large");
     *matmul = new HostMatmul(shape, chosen);
     return CallStatus::done;
@@ -277,9 +303,8 @@ class HostModule final : public Module {
   }
   CallStatus algorithm_ids(const MatmulShape&, std::int32_t* out, std::int32_t,
                            std::int32_t* count) noexcept override {
-    out[0] = 7;
-    out[1] = 9;
-    *count = 2;
+    std::ranges::copy(kNumbers, out);
+    *count = static_cast<std::int32_t>(std::size(kNumbers));
     return CallStatus::done;
   }
   CallStatus ranges(const MatmulShape&, std::int32_t id, AlgorithmRanges* ranges) noexcept override {
@@ -287,7 +312,7 @@ class HostModule final : public Module {
     static constexpr AlgorithmRanges::Pair kStages[] = {{32, 3}, {32, 0}};
     static constexpr AlgorithmRanges::Pair kClusters[] = {{0, 0}, {1, 1}, {2, 1}};
     *ranges = {.tiles = kTiles,
-               .tile_count = id == 7 ? 3 : 0,
+               .tile_count = id == kFirst ? 3 : 0,
                .stages = kStages,
                .stage_count = 2,
                .clusters = kClusters,

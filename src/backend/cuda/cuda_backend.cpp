@@ -79,11 +79,6 @@ const Known& known_gpu() {
 const Facts& facts() { return known_gpu().found.gpu; }
 std::int32_t cudnn_here() { return known_gpu().found.cudnn; }
 
-Algorithm algorithm_of(const CublasLtConfig& c) {
-  return {c.suggestion, c.algorithm, c.tile_m, c.tile_n, c.tile_k,    c.stages,   c.split_k,
-          c.reduction,  c.swizzle,   c.custom, c.inner,  c.cluster_m, c.cluster_n};
-}
-
 /// The library also suggests algorithms that give wrong results. Throws unsupported for those that rules
 /// exclude.
 void refuse_wrong_suggestion(const GemmProblem& problem, const Algorithm& named) {
@@ -218,10 +213,8 @@ class CudaBackend final : public MeasuredBackend {
     const int wanted = CublasLtConfig::from(config).version, here = facts().cublaslt_version;
     if (wanted == 0 || wanted == here) return {};
     return fmt::format(
-        "the config is for cuBLASLt {}, installed is {}: its algorithms have other numbers; find this "
-        "release's "
-        "with "
-        "kscout harvest",
+        "the config is for cuBLASLt {}, installed is {}: its algorithms have other numbers; kscout harvest "
+        "--refresh MODEL finds a model's algorithms in this release",
         wanted, here);
   }
 
@@ -395,6 +388,11 @@ void check(Module& module, CallStatus answer) {
 CublasLtConfig config_of(const Algorithm& a, std::int32_t version) {
   return {version,   a.suggestion, a.id,      a.tile_m, a.tile_n, a.tile_k,    a.stages,
           a.split_k, a.reduction,  a.swizzle, a.custom, a.inner,  a.cluster_m, a.cluster_n};
+}
+
+Algorithm algorithm_of(const CublasLtConfig& c) {
+  return {c.suggestion, c.algorithm, c.tile_m, c.tile_n, c.tile_k,    c.stages,   c.split_k,
+          c.reduction,  c.swizzle,   c.custom, c.inner,  c.cluster_m, c.cluster_n};
 }
 
 MatmulShape shape_of(const GemmProblem& p) {

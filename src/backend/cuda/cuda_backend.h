@@ -70,6 +70,9 @@ MatmulShape shape_of(const GroupedGemmProblem& problem);
 /// Converts an algorithm of this release of the library (cublasLtGetVersion) to a config.
 CublasLtConfig config_of(const Algorithm& algorithm, std::int32_t version);
 
+/// The same in reverse.
+Algorithm algorithm_of(const CublasLtConfig& config);
+
 /// Describes a GPU. A known model gets its preset's facts, so that predictions on a laptop and on the GPU's
 /// host agree; the driver supplies the facts that the preset lacks. For a partition of a GPU or an unknown
 /// model, all facts come from the driver.

@@ -360,17 +360,26 @@ class GemmOperation final : public StructOperation<GemmProblem> {
   std::string_view schema(std::string_view /*provider*/, DeviceKind device) const noexcept override {
     return device == DeviceKind::gpu ? "gemm_gpu" : "gemm";
   }
-  /// Random sizes, and shapes of language models, a third as many.
+  /// Random sizes, and shapes of language models, a third as many; several may be equal.
   std::vector<Problem> tuning_problems(const TuningRequest& request) const override {
     std::vector<Problem> problems;
     for (const bool random : {true, false}) {
       const auto some = make_problem_set({.set = random ? "random" : "llm",
+                                          .dtype = request.dtype,
                                           .layouts = {request.layouts.begin(), request.layouts.end()},
                                           .max_gflop = request.max_gflop,
                                           .max_bytes = request.max_bytes,
                                           .count = random ? request.count : request.count / 3,
                                           .seed = request.seed});
       problems.insert(problems.end(), some.begin(), some.end());
+    }
+    // Libraries take lines of 8-bit types only where they have a multiple of 16 bytes.
+    if (bytes_per_element(request.dtype) > 1) return problems;
+    for (Problem& problem : problems) {
+      auto gemm = problem.as<GemmProblem>();
+      gemm.n = (gemm.n + 15) / 16 * 16;
+      gemm.k = (gemm.k + 15) / 16 * 16;
+      problem = gemm;
     }
     return problems;
   }

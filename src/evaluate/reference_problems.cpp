@@ -1,0 +1,78 @@
+#include "evaluate/reference_problems.h"
+
+#include <algorithm>
+
+#include <kscout/selector.h>
+
+#include "core/hash.h"
+#include "dataset/operations.h"
+#include "evaluate/baselines.h"
+#include "select/model.h"
+
+namespace kscout {
+
+namespace {
+
+/// The fastest configs that are recorded besides the model's choice and the library's first suggestion.
+constexpr std::size_t kFastest = 4;
+
+/// Nothing when the choice was not measured, or less precisely than the fastest config.
+std::vector<ReferenceProblem> reference_of(const MeasurementTable& table, const Problem& problem,
+                                           std::vector<FinalRow> rows, const KernelConfig& choice) {
+  const auto oracle = oracle_of(rows);
+  if (!oracle) return {};
+  std::erase_if(rows, [](const FinalRow& row) { return row.measured.status != Status::ok; });
+  std::ranges::stable_sort(rows, {}, [](const FinalRow& row) { return row.measured.time_us; });
+  ReferenceProblem reference{problem, oracle->measured.cache, {}, rows.size()};
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const KernelConfig& config = table.configs[rows[i].config];
+    const bool chosen = config == choice;
+    if (chosen && measured_less_precisely(rows[i].measured, oracle->measured)) return {};
+    if (chosen) reference.chosen = reference.times.size();
+    if (chosen || i < kFastest || is_first_suggestion(config))
+      reference.times.push_back({config, rows[i].measured.time_us});
+  }
+  if (reference.chosen >= reference.times.size()) return {};
+  reference.problem.set_weight(1);
+  return {reference};
+}
+
+}  // namespace
+
+std::vector<ReferenceProblem> reference_problems(const std::filesystem::path& model,
+                                                 std::span<const MeasurementTable> tables) {
+  std::vector<ReferenceProblem> found;
+  const Device device = model_device(model);
+  const Model loaded = Model::load(model);
+  if (loaded.data().any_cpu) return found;
+  const Selector selector = Selector::load(model);
+  for (std::size_t t = 0; t < tables.size(); ++t) {
+    const MeasurementTable& table = tables[t];
+    if (table.device.name != device.name) continue;
+    const std::size_t until = kReferenceProblems * (t + 1) / tables.size();
+    const auto rows = final_rows(table);
+    std::vector<std::pair<std::uint64_t, std::uint32_t>> order;
+    for (std::uint32_t i = 0; i < table.problems.size(); ++i)
+      order.emplace_back(text_hash(print(table.problems[i])), i);
+    std::ranges::sort(order);
+    for (const auto& [hash, i] : order) {
+      if (found.size() >= until) break;
+      const Problem& problem = table.problems[i];
+      Choice choice;
+      if (!loaded.family(signature_of(problem)) || selector.try_select(problem, choice) != SelectStatus::ok)
+        continue;
+      for (ReferenceProblem& one : reference_of(table, problem, rows[i], choice.config))
+        found.push_back(std::move(one));
+    }
+  }
+  return found;
+}
+
+std::size_t record_reference_times(const std::filesystem::path& model,
+                                   std::span<const MeasurementTable> tables) {
+  const auto references = reference_problems(model, tables);
+  if (!references.empty()) write_reference_times(model, references);
+  return references.size();
+}
+
+}  // namespace kscout
