@@ -166,13 +166,16 @@ class ServeTest(unittest.TestCase):
     def test_a_wrong_policy_is_reported(self):
         self.assertEqual(self.exec("gemm", KSCOUT_PRELOAD_POLICY="fast"), ["served"])  # kscout exec sets it
 
+    def test_products_with_a_bias_are_served(self):
+        self.assertEqual(self.exec("gemm", "biased"), ["served", "served"])
+
     # ---- passed on
 
     def test_calls_that_ask_for_something_else_are_passed_on(self):
         for word, why in {"pedantic": "a compute type or math mode", "unaligned": "an address", "gaps": "items of a batch",
                           "share": "a limit on the number of multiprocessors", "scaled": "scale or amax pointers",
                           "matmul_addend": "C and D are two matrices", "small": "small products",
-                          "biased": "no model knows the problem", "fp32": "no model knows the problem",
+                          "fp32": "no model knows the problem",
                           "fp16_sums": "alpha and beta of another type"}.items():
             with self.subTest(word):
                 self.assertEqual(self.passed_on([word], why), "served")
