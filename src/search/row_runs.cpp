@@ -154,7 +154,7 @@ void RowRuns::fill_bias() {
 }
 
 RowBits RowRuns::hash_rows(std::int64_t m) {
-  constexpr std::int64_t kAll = 64, kEnds = 16, kInside = 32;
+  constexpr std::int64_t kWhole = 64, kEnds = 16, kInside = 32;
   const MatrixView view = view_c(problem_);
   const std::size_t element = element_bytes(problem_.dtype_c);
   const std::size_t row_bytes = static_cast<std::size_t>(problem_.n) * element;
@@ -177,7 +177,7 @@ RowBits RowRuns::hash_rows(std::int64_t m) {
       }
     }
   };
-  if (m <= kAll) {
+  if (m <= kWhole) {
     take(0, m);
     return bits;
   }
