@@ -3,6 +3,8 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <string>
+#include <unordered_map>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -13,6 +15,7 @@
 #include "evaluate/baselines.h"
 #include "evaluate/reference_problems.h"
 #include "evaluate_report.h"
+#include "op/problem_sets.h"
 #include "options.h"
 #include "outputs.h"
 #include "select/model.h"
@@ -35,6 +38,7 @@ struct Goals {
 struct EvaluateOptions {
   std::string model, out, predictions_out, target;
   std::vector<std::string> data, train_data, layouts;
+  std::string problems;  ///< a file
   ModelEvaluationOptions how;
   Format format = Format::text;
   Goals least;
@@ -244,6 +248,32 @@ MeasurementTable of_layouts(MeasurementTable table, const std::vector<std::strin
   return kept;
 }
 
+/// The problems of a file, with its weights; all problems when none is named.
+MeasurementTable of_file(MeasurementTable table, const std::string& file) {
+  if (file.empty()) return table;
+  const Operation& of = operation(table.problems.front().op());
+  std::unordered_map<Problem, double> wanted;
+  for (const auto& [operation, text] : texts_by_operation(read_problem_text(file))) {
+    if (operation != &of) continue;
+    const DType usual = signature_of(table.problems.front()).dtype_a;
+    for (const Problem& problem : parse_problems_of(of, text, file, usual))
+      wanted[problem] += problem.weight();
+  }
+  MeasurementTable kept =
+      table_of_problems(table, [&](const Problem& problem) { return wanted.contains(problem); });
+  if (kept.problems.empty()) {
+    fail(Errc::invalid_argument,
+         "--problems {}: none of its {} {} is among the {} of the data; measure them with kscout sweep "
+         "--problems {}",
+         file, wanted.size(), of.plural, table.problems.size(), file);
+  }
+  for (Problem& problem : kept.problems) problem.set_weight(wanted.at(problem));
+  if (kept.problems.size() < wanted.size())
+    fmt::print(stderr, "{} of {} {} of {} are not in the data\n", wanted.size() - kept.problems.size(),
+               wanted.size(), of.plural, file);
+  return kept;
+}
+
 std::optional<MeasurementTable> read_all(const std::vector<std::string>& files) {
   std::vector<MeasurementTable> tables;
   for (const auto& file : files) tables.push_back(read_dataset(file));
@@ -292,8 +322,8 @@ void evaluate_verb(EvaluateOptions& options) {
   if (!options.target.empty()) options.how.target = parse<Target>(options.target);
   options.how.training = read_all(options.train_data);
   const MeasurementTable data = options.data.empty() ? read_kept(options) : *read_all(options.data);
-  const MeasurementTable evaluated = options.store ? for_store(options, of_layouts(data, options.layouts))
-                                                   : of_layouts(data, options.layouts);
+  const MeasurementTable wanted = of_file(of_layouts(data, options.layouts), options.problems);
+  const MeasurementTable evaluated = options.store ? for_store(options, wanted) : wanted;
   const ModelEvaluation e = evaluate_model(options.model, evaluated, options.how);
   if (options.store && model_device(options.model).name == evaluated.device.name) {
     if (record_reference_times(options.model, {&evaluated, 1}) == 0)
@@ -356,6 +386,10 @@ void setup_evaluate(CLI::App& verb) {
   check_words<Layout>(verb.add_option("--layout", options->layouts,
                                       "evaluate problems of these layouts only, comma-separated")
                           ->delimiter(','));
+  reads_file(
+      verb.add_option("--problems", options->problems,
+                      "evaluate the problems of this file only (as of kscout exec --record), each by its "
+                      "number of calls in the call-weighted mean"));
   add_word_option(verb, "--pool", options->how.pool, "where picks come from");
   check_words<Target>(
       verb.add_option("--target", options->target,

@@ -14,9 +14,9 @@
 
 #include "core/fail.h"
 #include "core/files.h"
+#include "op/problem_sets.h"
 #include "options.h"
 #include "outputs.h"
-#include "preload/record.h"
 #include "preloadable.h"
 #include "select/class_table.h"
 #include "select/decision_db.h"
@@ -150,7 +150,7 @@ void run(const ExecOptions& options) {
   } else {
     unsetenv("KSCOUT_PRELOAD_REFINE");
   }
-  start_file(options.record, "KSCOUT_PRELOAD_RECORD", preload::kRecordHeader);
+  start_file(options.record, "KSCOUT_PRELOAD_RECORD", std::string(kRecordHeader) + "\n");
   if (options.report == "-") {
     setenv("KSCOUT_PRELOAD_REPORT", "-", 1);
   } else {

@@ -346,6 +346,28 @@ std::string tunableop_text(const std::string& source) {
   return text;
 }
 
+void run(ProblemsOptions& options, ReadEfficiencies read);
+
+/// Handles a file with problems of several operations: one after the other, each as a file of its own.
+void run_each(const ProblemsOptions& options, ReadEfficiencies read,
+              const std::vector<std::pair<const Operation*, std::string>>& texts) {
+  const bool differs = !options.op.empty() || !options.packing.empty() ||
+                       !options.request.epilogues.empty() || !options.request.layouts.empty() ||
+                       options.request.count != 0;
+  if (differs || options.format != Format::text)
+    fail(Errc::invalid_argument,
+         "{} holds {} and {}: each may be chosen and printed on its own; select the lines of one operation, "
+         "as "
+         "in kscout problems --file {} | grep '^gemm' > gemms.txt",
+         options.request.file.string(), texts[0].first->plural, texts[1].first->plural,
+         options.request.file.string());
+  for (const auto& [operation, text] : texts) {
+    ProblemsOptions own = options;
+    own.request.text = text;
+    run(own, read);
+  }
+}
+
 void run(ProblemsOptions& options, ReadEfficiencies read) {
   if (!options.top_up.empty() && !read) throw NeedsLab{};
   const auto gemms_only = [&] {
@@ -372,6 +394,10 @@ void run(ProblemsOptions& options, ReadEfficiencies read) {
     fail(Errc::invalid_argument, "which file? name it with --file");
   if (options.request.set == "file" && !options.request.text)
     options.request.text = read_problem_text(options.request.file);
+  if (options.request.text) {
+    const auto texts = texts_by_operation(*options.request.text);
+    if (texts.size() > 1) return run_each(options, read, texts);
+  }
   if (options.request.text &&
       same_operation(operation_of_text(*options.request.text).ops.front(), Op::conv_fwd))
     return run_of_convolutions();

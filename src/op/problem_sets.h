@@ -49,7 +49,15 @@ const Operation& operation_of_text(std::string_view text) noexcept;
 /// operation_of_text().
 std::vector<std::pair<const Operation*, std::string>> texts_by_operation(std::string_view text);
 
-/// The content of a file or a pipe, for the parse functions. Throws not_found, or corrupt_data above 1 GiB.
+/// The first line of a record of calls (docs/formats/exec_record.md), which may hold several operations.
+inline constexpr std::string_view kRecordHeader = "problem,calls,total_us";
+
+/// The rows of a record of calls as lines of one-line forms, whose weights are the calls; other texts stay as
+/// they are. Throws corrupt_data with the source and the line.
+std::string lines_of_record(std::string text, std::string_view source);
+
+/// The content of a file or a pipe, for the parse functions; a record's as lines_of_record() gives it. Throws
+/// not_found, or corrupt_data above 1 GiB.
 std::string read_problem_text(const std::filesystem::path& file);
 std::vector<Problem> read_any_problems(const std::filesystem::path& file, DType usual = DType::fp32);
 template <ProblemStruct P>

@@ -160,11 +160,28 @@ std::vector<std::pair<const Operation*, std::string>> texts_by_operation(std::st
   return texts;
 }
 
+std::string lines_of_record(std::string text, std::string_view source) {
+  std::string lines;
+  std::size_t written = 0;  // lines, so that errors name the right one
+  bool is_record = false;
+  for_each_line(text, [&](std::string_view line, std::size_t number) {
+    if (!is_record) return is_record = line == kRecordHeader;
+    const auto cells = cells_of(line);
+    if (cells.size() != cells_of(kRecordHeader).size())
+      fail(Errc::corrupt_data, "{}:{}: '{}' has {} cells; a row of a record is {}", source, number, line,
+           cells.size(), kRecordHeader);
+    lines.append(number - 1 - written, '\n').append(cells[0]).append(":weight=").append(cells[1]) += '\n';
+    written = number;
+    return true;
+  });
+  return is_record ? lines : std::move(text);
+}
+
 std::string read_problem_text(const std::filesystem::path& file) {
   std::error_code ignored;
   if (std::filesystem::is_directory(file, ignored))
     fail(Errc::not_found, "{}: cannot be read (is a folder); name a file of problems", file.string());
-  return read_file(file);
+  return lines_of_record(read_file(file), file.string());
 }
 
 std::vector<Problem> read_any_problems(const std::filesystem::path& file, DType usual) {

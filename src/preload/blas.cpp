@@ -260,16 +260,14 @@ Passed BlasServer::serve(kscout_entry entry, const GemmProblem& problem, const O
   return why;
 }
 
-bool BlasServer::after_original() noexcept {
+void BlasServer::after_original() noexcept {
   const TimedOriginal call = std::exchange(timed_original, {});
-  if (!call.decision) return false;
   finish({.decision = static_cast<Decision*>(call.decision),
           .launch = nullptr,
           .workspace = nullptr,
           .timed = true,
           .counts = call.counts,
           .begin = call.begin});
-  return true;
 }
 
 ServeCounts BlasServer::counts() const noexcept {

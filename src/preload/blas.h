@@ -39,8 +39,8 @@ class BlasServer {
 
   /// Computes the product; or returns why the BLAS has to. C is unchanged then.
   Passed serve(kscout_entry entry, const GemmProblem& problem, const Operands& operands) noexcept;
-  /// Follows the original of a call for which serve() returned Passed::timed; false for other calls.
-  bool after_original() noexcept;
+  /// Follows the original of a call for which serve() returned Passed::timed.
+  void after_original() noexcept;
 
   ServeCounts counts() const noexcept;
   /// Forgets the counts of the parent process.

@@ -26,9 +26,12 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include "measure/timing.h"
 #include "preload/blas.h"
+#include "preload/call_timer.h"
 #include "preload/calls.h"
 #include "preload/read_calls.h"
+#include "preload/read_plan.h"
 #include "preload/record.h"
 #include "preload/serve.h"
 
@@ -72,7 +75,7 @@ class Text {
 class Core {
  public:
   explicit Core(kscout_find find)
-      : record_(file_setting("KSCOUT_PRELOAD_RECORD")), owner_(getpid()), find_(find) {
+      : record_(file_setting("KSCOUT_PRELOAD_RECORD")), owner_(getpid()), find_(find), timer_(find) {
     const char* const report = std::getenv("KSCOUT_PRELOAD_REPORT");
     report_ = report && std::string_view(report) == "-" ? report : file_setting("KSCOUT_PRELOAD_REPORT");
     counts_problems_ = !report_.empty() || !file_setting("KSCOUT_PRELOAD_RECORD").empty();
@@ -87,9 +90,11 @@ class Core {
 
   template <class Call>
   kscout_answer product(kscout_entry entry, const Call& call) noexcept {
+    const int error = errno;
     GemmProblem problem;
     Library library;
     Operands operands;
+    Record::Place place;
     {
       const Lock lock(*this);
       if (finished_) return kscout_pass;
@@ -101,31 +106,22 @@ class Core {
         return kscout_pass;
       }
       ++products_;
-      try {
-        if (counts_problems_) record_.count(problem);
-      } catch (...) {  // no memory: the call matters more
-      }
+      place = count(problem);
       if constexpr (std::is_same_v<Call, kscout_gemm_call>) {
         if (const auto given = workspaces_.find(call.handle); given != workspaces_.end())
           std::tie(operands.workspace, operands.workspace_bytes) = given->second;
       }
     }
-    if (!server_) return kscout_pass;
-    const Server::Known known = server_->recall(problem);
-    const Passed why =
-        known.why == Passed::none ? read_operands(call, library, problem, operands) : known.why;
-    if (why != Passed::none) {
-      server_->pass(why);
-      return kscout_pass;
-    }
-    const int error = errno;
-    const Passed passed = server_->serve(problem, known, operands);
+    Watch watch{.on_gpu = start(place, call, library)};
+    const kscout_answer answer = server_ ? serve(call, library, problem, operands) : kscout_pass;
+    watch.server = answer == kscout_pass_watched;
     errno = error;
-    if (passed == Passed::none) return kscout_served;
-    return Server::watches(passed) ? kscout_pass_watched : kscout_pass;
+    return answered(answer, watch);
   }
   kscout_answer blas(kscout_entry entry, const kscout_blas_call& call) noexcept {
+    const int error = errno;
     GemmProblem problem;
+    Watch watch;
     const Unread why = read(call, problem);
     if (counts_problems_) {
       const Lock lock(*this);
@@ -133,24 +129,51 @@ class Core {
       ++calls_[entry];
       if (why == Unread::none) {
         ++products_;
-        try {
-          record_.count(problem);
-        } catch (...) {  // no memory: the call matters more
-        }
+        watch.on_cpu = count(problem);
       } else {
         ++unread_[static_cast<std::size_t>(why)];
       }
     }
-    if (why != Unread::none || !blas_) return kscout_pass;
-    const int error = errno;
-    const Passed passed = blas_->serve(entry, problem, operands_of(call));
+    if (why != Unread::none) return kscout_pass;
+    if (watch.on_cpu) watch.begin_ns = now_ns();
+    kscout_answer answer = kscout_pass;
+    if (blas_) {
+      const Passed passed = blas_->serve(entry, problem, operands_of(call));
+      if (passed == Passed::none) answer = kscout_served;
+      watch.blas = passed == Passed::timed;
+    }
     errno = error;
-    if (passed == Passed::none) return kscout_served;
-    return passed == Passed::timed ? kscout_pass_watched : kscout_pass;
+    return answered(answer, watch);
+  }
+  kscout_answer plan(void* handle, void* plan) noexcept {
+    const int error = errno;
+    Record::Place place;
+    {
+      const Lock lock(*this);
+      if (finished_) return kscout_pass;
+      ++calls_[kscout_cudnnBackendExecute];
+      if (!counts_problems_) return kscout_pass;
+      try {
+        place = count_plan(plan);
+      } catch (...) {  // no memory: the call matters more
+      }
+    }
+    void* stream = nullptr;
+    const bool known = cudnn_.get_stream && cudnn_.get_stream(handle, &stream) == 0;
+    const Watch watch{.on_gpu = known ? timer_.start(place, stream) : CallTimer::Call()};
+    errno = error;
+    return answered(kscout_pass, watch);
+  }
+  void forget_plan(void* plan) noexcept {
+    const Lock lock(*this);
+    plans_.erase(plan);
   }
   void after_original(int status) noexcept {
     const int error = errno;
-    if (!blas_ || !blas_->after_original()) server_->after_original(status);
+    const Watch watch = std::exchange(watching, {});
+    if (watch.blas) blas_->after_original();
+    if (watch.server) server_->after_original(status);
+    stop(watch, status == 0);
     errno = error;
   }
   bool give_back() noexcept { return server_ && server_->give_back(); }
@@ -196,6 +219,7 @@ class Core {
     if (!holding) mutex_.unlock();
   }
   void in_child() noexcept {
+    timer_.in_child();
     if (server_) server_->in_child();
     if (blas_) blas_->in_child();
     owner_ = getpid();
@@ -205,6 +229,15 @@ class Core {
 
  private:
   static thread_local bool holding;
+
+  /// Who watches the original that this thread is about to call, and which times end with the call.
+  struct Watch {
+    bool server = false, blas = false;
+    CallTimer::Call on_gpu = {};
+    Record::Place on_cpu = {};
+    std::int64_t begin_ns = 0;
+  };
+  static thread_local Watch watching;
 
   class Lock {
    public:
@@ -224,12 +257,84 @@ class Core {
     Core& core_;
   };
 
+  /// Counts a problem for the record and the report; the place of a call that is to be timed. The lock is
+  /// held.
+  template <class P>
+  Record::Place count(const P& problem) noexcept try {
+    if (!counts_problems_) return {};
+    timer_.collect([&](const Record::Place& place, double us) { record_.add_time(place, us); });
+    return record_.count(problem);
+  } catch (...) {  // no memory: the call matters more
+    return {};
+  }
+  Record::Place count_plan(void* plan) {
+    const auto [found, is_new] = plans_.try_emplace(plan);
+    auto& [why, problem] = found->second;
+    if (is_new) {
+      if (!cudnn_.get) cudnn_ = Cudnn::found_by(find_);
+      why = read_plan(cudnn_, plan, problem);
+    }
+    if (why != Unread::none) {
+      ++unread_[static_cast<std::size_t>(why)];
+      return {};
+    }
+    ++convolutions_;
+    return count(problem);
+  }
+
+  template <class Call>
+  CallTimer::Call start(const Record::Place& place, const Call& call, const Library& library) noexcept {
+    if (!place) return {};
+    if constexpr (std::is_same_v<Call, kscout_gemm_call>) {
+      void* stream = nullptr;
+      if (!library.get_stream || library.get_stream(call.handle, &stream) != 0) return {};
+      return timer_.start(place, stream);
+    } else {
+      return timer_.start(place, call.stream);
+    }
+  }
+  void stop(const Watch& watch, bool done) noexcept {
+    if (!watch.on_gpu.place && !watch.on_cpu) return;
+    const double us = static_cast<double>(now_ns() - watch.begin_ns) / 1e3;
+    const Lock lock(*this);
+    timer_.stop(watch.on_gpu, done);
+    try {
+      if (watch.on_cpu) record_.add_time(watch.on_cpu, us);
+    } catch (...) {  // no memory: the time is lost
+    }
+  }
+  kscout_answer answered(kscout_answer answer, const Watch& watch) noexcept {
+    if (answer == kscout_served) {
+      stop(watch, true);
+      return answer;
+    }
+    if (!watch.server && !watch.blas && !watch.on_gpu.place && !watch.on_cpu) return kscout_pass;
+    watching = watch;
+    return kscout_pass_watched;
+  }
+
+  template <class Call>
+  kscout_answer serve(const Call& call, const Library& library, const GemmProblem& problem,
+                      Operands& operands) noexcept {
+    const Server::Known known = server_->recall(problem);
+    const Passed why =
+        known.why == Passed::none ? read_operands(call, library, problem, operands) : known.why;
+    if (why != Passed::none) {
+      server_->pass(why);
+      return kscout_pass;
+    }
+    const Passed passed = server_->serve(problem, known, operands);
+    if (passed == Passed::none) return kscout_served;
+    return Server::watches(passed) ? kscout_pass_watched : kscout_pass;
+  }
+
   /// The counts of the parent process.
   void forget() noexcept {
+    timer_.forget();
     record_.forget();
     calls_ = {};
     unread_ = {};
-    products_ = 0;
+    products_ = convolutions_ = 0;
     finished_ = false;
     forked_ = false;
   }
@@ -258,13 +363,16 @@ class Core {
     bool any_of_gpu = false, any_of_blas = false;
     for (std::size_t i = 0; i < calls_.size(); ++i) {
       if (!calls_[i]) continue;
-      text.add("  %-32s %12llu calls\n", kEntryNames[i], count(calls_[i]));
+      text.add("  %-32s %12llu calls\n", kEntryNames[i], whole(calls_[i]));
       (i >= kscout_cblas_sgemm ? any_of_blas : any_of_gpu) = true;
     }
     if (!any_of_gpu && !any_of_blas) return;
-    text.add("  %llu products of %zu problems\n", count(products_), record_.problems());
+    if (products_ || !convolutions_)
+      text.add("  %llu products of %zu problems\n", whole(products_), record_.gemms());
+    if (convolutions_)
+      text.add("  %llu convolutions of %zu problems\n", whole(convolutions_), record_.convolutions());
     for (std::size_t i = 0; i < unread_.size(); ++i) {
-      if (unread_[i]) text.add("  %llu not read: %s\n", count(unread_[i]), kUnreadWords[i].data());
+      if (unread_[i]) text.add("  %llu not read: %s\n", whole(unread_[i]), kUnreadWords[i].data());
     }
     if (server_ && any_of_gpu) report(*server_, text);
     if (blas_ && any_of_blas) report(blas_->counts(), text);
@@ -284,16 +392,16 @@ class Core {
       text.add("  only copies and kernels that need no cuBLASLt are served: %s\n", server.restriction());
     if (counts.given_back)
       text.add("  workspaces were given back %llu times, because the program needed memory\n",
-               count(counts.given_back));
-    text.add("  %llu served; expected saving %.3f ms of GPU time\n", count(counts.served),
+               whole(counts.given_back));
+    text.add("  %llu served; expected saving %.3f ms of GPU time\n", whole(counts.served),
              counts.saved_us / 1e3);
     if (counts.wrong_suggestions)
-      text.add("  %llu wrong suggestions of cuBLASLt avoided\n", count(counts.wrong_suggestions));
+      text.add("  %llu wrong suggestions of cuBLASLt avoided\n", whole(counts.wrong_suggestions));
     report_choices(counts, text);
   }
   /// Products of a BLAS.
   static void report(const ServeCounts& counts, Text& text) noexcept {
-    text.add("  %llu served on the CPU\n", count(counts.served));
+    text.add("  %llu served on the CPU\n", whole(counts.served));
     report_choices(counts, text);
   }
   static void report_choices(const ServeCounts& counts, Text& text) noexcept {
@@ -301,13 +409,13 @@ class Core {
       text.add(
           "  %llu problems timed by --refine: %llu of them keep the library's kernel, %llu are not "
           "finished\n",
-          count(counts.contests), count(counts.library_kept), count(counts.contests - counts.refined));
+          whole(counts.contests), whole(counts.library_kept), whole(counts.contests - counts.refined));
     for (std::size_t i = 1; i < counts.passed.size(); ++i) {
       if (counts.passed[i])
-        text.add("  %llu passed on: %s\n", count(counts.passed[i]), kPassedWords[i].data());
+        text.add("  %llu passed on: %s\n", whole(counts.passed[i]), kPassedWords[i].data());
     }
   }
-  static unsigned long long count(std::uint64_t calls) noexcept { return calls; }
+  static unsigned long long whole(std::uint64_t calls) noexcept { return calls; }
 
   std::mutex mutex_;
   Record record_;
@@ -317,7 +425,14 @@ class Core {
   Library library_;
   std::array<std::uint64_t, kscout_entries> calls_{};
   std::array<std::uint64_t, kUnreadWords.size()> unread_{};
-  std::uint64_t products_ = 0;
+  std::uint64_t products_ = 0, convolutions_ = 0;
+  Cudnn cudnn_;
+  struct Plan {
+    Unread why = Unread::none;
+    ConvProblem problem;
+  };
+  std::unordered_map<void*, Plan> plans_;  ///< of cuDNN that were executed and not destroyed
+  CallTimer timer_;
   bool counts_problems_ = false;  ///< a record or a report needs them
   bool finished_ = false;
   std::atomic<bool> forked_ = false;  ///< the counts are those of the parent
@@ -328,6 +443,7 @@ class Core {
 };
 
 thread_local bool Core::holding = false;
+thread_local Core::Watch Core::watching;
 
 Core* core = nullptr;
 
@@ -357,6 +473,8 @@ constexpr kscout_core kFunctions = {
     .gemm = [](kscout_entry entry, const kscout_gemm_call* call) { return core->product(entry, *call); },
     .matmul = [](const kscout_matmul_call* call) { return core->product(kscout_cublasLtMatmul, *call); },
     .blas = [](kscout_entry entry, const kscout_blas_call* call) { return core->blas(entry, *call); },
+    .plan = [](void* handle, void* plan) { return core->plan(handle, plan); },
+    .forget_plan = [](void* plan) { core->forget_plan(plan); },
     .after_original = [](int status) { core->after_original(status); },
     .other = [](kscout_entry entry) { core->other(entry); },
     .give_back = [] { return static_cast<int>(core->give_back()); },

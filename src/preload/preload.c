@@ -369,8 +369,16 @@ TAKEN int cublasDestroy_v2(void* handle) {
 }
 
 TAKEN int cudnnBackendExecute(void* handle, void* plan, void* pack) {
-  count(kscout_cudnnBackendExecute, begin());
+  const struct kscout_core* const core = begin();
+  if (core) is_served(core, core->plan(handle, plan));
   return end(PASS(3000, cudnnBackendExecute, (void*, void*, void*), (handle, plan, pack)));
+}
+
+/* Another plan may get the address. */
+TAKEN int cudnnBackendDestroyDescriptor(void* descriptor) {
+  const struct kscout_core* const core = inside ? NULL : atomic_load(&opened_core);
+  if (core) core->forget_plan(descriptor);
+  return PASS(3000, cudnnBackendDestroyDescriptor, (void*), (descriptor));
 }
 
 /* An allocation that fails may succeed when the core gives its memory back. */

@@ -30,8 +30,10 @@ enum class Unread : std::uint8_t {
   batch,
   sizes,
   descriptors,
+  graph,
+  tensors,
 };
-inline constexpr std::array<std::string_view, 10> kUnreadWords = {
+inline constexpr std::array<std::string_view, 12> kUnreadWords = {
     "",
     "alpha or beta in the GPU's memory",
     "types that KernelScout has no name for, or C and D of different types",
@@ -42,6 +44,8 @@ inline constexpr std::array<std::string_view, 10> kUnreadWords = {
     "a batch whose items share an operand",
     "sizes or leading dimensions that are empty or wrong",
     "descriptors that cannot be read",
+    "a plan of cuDNN other than one convolution with alpha 1 and beta 0",
+    "a convolution whose tensors are not all channels-last or all channels-first, or have gaps",
 };
 
 /// Why a product whose problem is known is left to the library.

@@ -7,36 +7,30 @@
 #include <cstring>
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "op/problem_sets.h"
 
 namespace kscout::preload {
 
 namespace {
 
-/// Digits of the largest count.
-constexpr int kWeightWidth = 20;
-
 bool write_at(int file, std::string_view text, std::int64_t at) {
   return pwrite(file, text.data(), text.size(), at) == static_cast<ssize_t>(text.size());
 }
 
-std::string weight_text(std::uint64_t calls) {
-  std::string text = std::to_string(calls);
-  text.resize(kWeightWidth, ' ');
-  return text;
-}
-
-/// All of a row up to its weight.
-std::string row_text(const GemmProblem& p) {
-  std::string row;
-  for (const std::int64_t size : {p.m, p.n, p.k, p.batch, p.lda, p.ldb, p.ldc})
-    row += std::to_string(size) + ",";
-  for (const DType type : {p.dtype_a, p.dtype_b, p.dtype_c, p.dtype_acc})
-    row += std::string(word(type)) + ",";
-  row += std::string(word(p.layout)) + "," + std::string(word(p.epilogue));
-  return row + (p.accumulate ? ",true," : ",false,");
+/// The calls, and the time of all of them, of fixed width. The first call may load the kernel, and the GPU
+/// may wait for the program during any: hence the median.
+std::string numbers_of(const Record::Row& row) {
+  constexpr int kWidth = 20;  // digits of the largest count
+  if (row.times_us.empty()) return fmt::format("{:<{}},{:{}}", row.calls, kWidth, "", kWidth);
+  std::vector<double> times = row.times_us;
+  const auto middle = times.begin() + static_cast<std::ptrdiff_t>((times.size() - 1) / 2);
+  std::ranges::nth_element(times, middle);
+  return fmt::format("{:<{}},{:<{}.1f}", row.calls, kWidth, *middle * static_cast<double>(row.calls), kWidth);
 }
 
 /// Locks the file against other processes. A process that was stopped while it held the lock is waited for
@@ -52,16 +46,30 @@ bool lock(int file) noexcept {
 
 }  // namespace
 
-void Record::count(const GemmProblem& problem) {
-  Row& row = rows_[problem];
-  ++row.calls;
+template <class P>
+Record::Place Record::count(Row*& row, const P& problem) {
+  if (!row) row = &rows_.emplace_back(Row{.problem = print(problem)});
+  ++row->calls;
   ++calls_;
-  if (row.calls == 1 || std::has_single_bit(calls_) || calls_ % kWriteEvery == 0) write();
+  if (row->calls == 1 || std::has_single_bit(calls_) || calls_ % kWriteEvery == 0) write();
+  if (file_.empty() || row->timed == kTimedCalls) return {};
+  ++row->timed;
+  return {row, process_};
+}
+
+Record::Place Record::count(const GemmProblem& problem) { return count(gemms_[problem], problem); }
+Record::Place Record::count(const ConvProblem& problem) { return count(convolutions_[problem], problem); }
+
+void Record::add_time(const Place& place, double us) {
+  if (place.process == process_) place.row->times_us.push_back(us);
 }
 
 void Record::forget() noexcept {
+  gemms_.clear();
+  convolutions_.clear();
   rows_.clear();
   calls_ = 0;
+  ++process_;
 }
 
 bool Record::write_rows(int file) {
@@ -74,26 +82,26 @@ bool Record::write_rows(int file) {
   std::int64_t end = found.st_size;
   // The first write; or somebody replaced the file, or truncated it.
   if (found.st_dev != device_ || found.st_ino != inode_ || end < end_) {
-    for (auto& [problem, row] : rows_) row = {row.calls};
+    for (Row& row : rows_) row.numbers_at = -1;
     device_ = found.st_dev;
     inode_ = found.st_ino;
   }
   if (end == 0) {
-    if (!write_at(file, kRecordHeader, 0)) return false;
-    end = static_cast<std::int64_t>(kRecordHeader.size());
+    const std::string header = std::string(kRecordHeader) + "\n";
+    if (!write_at(file, header, 0)) return false;
+    end = static_cast<std::int64_t>(header.size());
   }
-  for (auto& [problem, row] : rows_) {
-    if (row.written == row.calls) continue;
-    const std::string weight = weight_text(row.calls);
-    if (row.weight_at >= 0) {
-      if (!write_at(file, weight, row.weight_at)) return false;
-    } else {
-      const std::string text = row_text(problem);
-      if (!write_at(file, text + weight + "\n", end)) return false;
-      row.weight_at = end + static_cast<std::int64_t>(text.size());
-      end = row.weight_at + kWeightWidth + 1;
+  for (Row& row : rows_) {
+    const std::string numbers = numbers_of(row);
+    if (row.numbers_at < 0) {
+      const std::string text = row.problem + ',' + numbers + '\n';
+      if (!write_at(file, text, end)) return false;
+      row.numbers_at = end + static_cast<std::int64_t>(row.problem.size()) + 1;
+      end += static_cast<std::int64_t>(text.size());
+    } else if (numbers != row.written && !write_at(file, numbers, row.numbers_at)) {
+      return false;
     }
-    row.written = row.calls;
+    row.written = numbers;
   }
   end_ = end;
   return true;

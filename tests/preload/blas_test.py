@@ -5,6 +5,7 @@
 
 Runs with the Python that has NumPy. Exits with 77 where all of these tests are skipped.
 """
+import csv
 import glob
 import os
 import re
@@ -112,6 +113,16 @@ class StandInTest(Case):
             self.assertRegex(text, rf"\n  {function} +300 calls\n")
             self.assertGreater(served, 40)
             self.assertIn(f"original calls {600 - served}\n", self.output, "what is not served reaches the original, once")
+
+    def test_the_record_has_times(self):
+        record = os.path.join(self.folder, "shapes.csv")
+        for options in ([], ["--no-serve"]):
+            self.exec("sgemm_", "threads", 60, options=["--record", record, *options])
+            with open(record, encoding="utf-8", newline="") as text:
+                rows = list(csv.DictReader(text))
+            self.assertEqual(sum(int(row["calls"]) for row in rows), 480)
+            for row in rows:
+                self.assertGreater(float(row["total_us"]), 0, row)
 
     def test_wrong_and_empty_products_are_the_originals(self):
         for function in ("cblas_sgemm", "sgemm_"):

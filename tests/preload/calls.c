@@ -91,6 +91,54 @@ static int matmul(void) {
   return failed;
 }
 
+/* Plans of cuDNN, each once, but the first one twice. */
+#define NHWC_PLAN(type, strides_in, nodes)                                                                \
+  STAND_IN_PLAN(STAND_IN_TENSOR("1", type, "8,64,56,56", strides_in) "," STAND_IN_TENSOR(                 \
+                    "2", type, "128,32,3,3", "288,1,96,32") "," STAND_IN_TENSOR("3", type, "8,128,56,56", \
+                                                                                "401408,1,7168,128"),     \
+                nodes)
+#define FORWARD(stride)                                                                             \
+  STAND_IN_CONVOLUTION("FORWARD",                                                                   \
+                       "\"pad\":[2,1],\"stride\":[" stride "],\"dilation\":[2,1],\"groupCount\":2", \
+                       "\"X\":\"1\",\"W\":\"2\",\"Y\":\"3\"")
+#define DENSE "200704,1,3584,64"
+
+static int convolve(void) {
+  static struct stand_in_plan plans[] = {
+      {NHWC_PLAN("BFLOAT16", DENSE, FORWARD("1,1")), 0},
+      {STAND_IN_PLAN(
+           STAND_IN_TENSOR("w", "FLOAT", "16,4,3,3", "36,9,3,1") "," STAND_IN_TENSOR(
+               "x", "FLOAT", "2,4,8,8", "256,64,8,1") "," STAND_IN_TENSOR("y", "FLOAT", "2,16,4,4",
+                                                                          "256,16,4,1"),
+           STAND_IN_CONVOLUTION("BACKWARD_DATA", "\"pad\":[1,1],\"stride\":[2,2],\"dilation\":[1,1]",
+                                "\"dX\":\"x\",\"W\":\"w\",\"dY\":\"y\"")),
+       1},
+      {STAND_IN_PLAN(
+           STAND_IN_TENSOR("w", "HALF", "6,1,1,3,3", "9,1,9,3,1") "," STAND_IN_TENSOR(
+               "x", "HALF", "2,6,1,8,8", "384,1,384,48,6") "," STAND_IN_TENSOR("y", "HALF", "2,6,1,8,8",
+                                                                               "384,1,384,48,6"),
+           STAND_IN_CONVOLUTION("BACKWARD_FILTER",
+                                "\"pad\":[0,1,1],\"stride\":[1,1,1],\"dilation\":[1,1,1],\"groupCount\":6",
+                                "\"X\":\"x\",\"dW\":\"w\",\"dY\":\"y\"")),
+       0},
+      {NHWC_PLAN("BFLOAT16", DENSE, FORWARD("1,1") ",{\"operation\":\"a pointwise one\"}"), 0},
+      {NHWC_PLAN("BFLOAT16", "401408,1,7168,128", FORWARD("1,1")), 0}, /* gaps */
+      {NHWC_PLAN("BFLOAT16", DENSE, FORWARD("2,2")), 0},               /* another output */
+      {NHWC_PLAN("INT8", DENSE, FORWARD("1,1")), 0},
+      {"no JSON", 0},
+      {NULL, 0},
+  };
+  int failed = 0;
+  for (size_t i = 0; i < sizeof plans / sizeof plans[0]; ++i)
+    failed |= cudnnBackendExecute(&handle, &plans[i], NULL);
+  failed |= cudnnBackendExecute(&handle, &plans[0], NULL);
+  /* Another plan at the address of a destroyed one. */
+  failed |= cudnnBackendDestroyDescriptor(&plans[0]);
+  plans[0] = plans[2];
+  failed |= cudnnBackendExecute(&handle, &plans[0], NULL);
+  return failed;
+}
+
 static void* many(void* of) {
   const long thread = (long)of;
   static _Thread_local float own[4];
@@ -142,6 +190,7 @@ int run_calls(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     if (strcmp(argv[i], "all") == 0) failed |= all();
     if (strcmp(argv[i], "matmul") == 0) failed |= matmul();
+    if (strcmp(argv[i], "convolve") == 0) failed |= convolve();
     if (strcmp(argv[i], "threads") == 0) failed |= threads();
     if (strcmp(argv[i], "fork") == 0) failed |= forks();
     if (strcmp(argv[i], "vfork") == 0) failed |= vforks();

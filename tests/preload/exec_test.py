@@ -22,13 +22,11 @@ PRELOAD = os.path.join(PROGRAMS, "libkscout_preload.so")
 
 
 def rows_of(file):
-    """The calls of each problem, as {cells: calls}, read from the file as it is."""
+    """The calls of each problem, read from the file as it is."""
     calls = {}
     with open(file, encoding="utf-8", newline="") as text:
         for row in csv.DictReader(text):
-            row = {name: cell.strip() for name, cell in row.items()}
-            key = tuple(row[name] for name in row if name != "weight")
-            calls[key] = calls.get(key, 0) + int(row["weight"])
+            calls[row["problem"]] = calls.get(row["problem"], 0) + int(row["calls"])
     return calls
 
 
@@ -95,6 +93,33 @@ class ExecTest(unittest.TestCase):
             for words in ("cublasLtMatmul +5 calls", "cublasLtMatmulAlgoGetHeuristic +1 calls", "cudnnBackendExecute +1 calls",
                           "2 products of 1 problems", "1 not read: an epilogue", "2 not read: a matrix that is not column-major"):
                 self.assertRegex(report, words)
+
+    def test_convolutions_are_read_from_plans(self):
+        for program in (LINKED, OPENED):
+            done = self.exec(program, "convolve")
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            self.assertEqual(self.lines(), sorted([
+                "conv_fwd:8x64x56x56:128x3x3:bf16:nhwgc:pad_h=2:pad_w=1:g=2:dilation_h=2:weight=2",
+                "conv_bwd_data:2x4x8x8:16x3x3:tf32:ngchw:stride=2:pad=1",
+                "conv_bwd_weight:2x6x1x8x8:6x1x3x3:fp16:ndhwgc:pad_h=1:pad_w=1:g=6:weight=2",
+            ]))
+            report = self.report_text()
+            for words in ("cudnnBackendExecute +11 calls", "5 convolutions of 3 problems", "1 not read: a plan of cuDNN",
+                          "1 not read: a convolution whose tensors", "1 not read: sizes", "1 not read: types",
+                          "2 not read: descriptors"):
+                self.assertRegex(report, words)
+            self.assertNotIn(" products of", report)
+
+    def test_a_record_of_products_and_convolutions_is_one_file_of_problems(self):
+        self.assertEqual(self.exec(LINKED, "all", "convolve").returncode, 0)
+        self.assertEqual(len(self.lines()), 10 + 3)
+        describe = self.start(KSCOUT, "problems", "--file", self.record, "--describe")
+        self.assertEqual(describe.returncode, 0, describe.stderr)
+        self.assertRegex(describe.stdout, r"(?s)10 problems.*3 problems")
+        for options in (["--format", "csv"], ["--op", "conv_fwd"], ["--count", "3"]):
+            done = self.start(KSCOUT, "problems", "--file", self.record, *options)
+            self.assertEqual(done.returncode, 2, options)
+            self.assertIn("holds GEMMs and convolutions", done.stderr)
 
     def test_results_and_calls_are_those_of_the_program_alone(self):
         for program in (LINKED, OPENED):

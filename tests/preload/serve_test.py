@@ -4,6 +4,7 @@ whose GPU is the CPU (tests/libraries/host_gpu.cpp), the model that of the H200.
 
     serve_test.py FOLDER_OF_PROGRAMS FOLDER_OF_TEST_PROGRAMS MODULE MODELS [TEST...]
 """
+import csv
 import json
 import os
 import re
@@ -358,6 +359,32 @@ class ServeTest(unittest.TestCase):
                 self.assertEqual(self.refine(*["gemm"] * 14, library=9, STAND_IN_EVENTS=at), self.TURNS + ["served"] * 2)
                 self.assertIn("0 of them keep the library's kernel, 1 are not finished", self.text(self.report))
                 self.assertEqual(self.decisions(), [])
+
+    # ---- times of the record
+
+    def times(self, *words, options=(), **env):
+        """Calls and microseconds of each problem in the record."""
+        record = os.path.join(self.folder, "shapes.csv")
+        self.exec(*words, options=["--record", record, *options], **{"STAND_IN_LIBRARY_US": "20", "STAND_IN_PICK_US": "10", **env})
+        with open(record, encoding="utf-8", newline="") as text:
+            return {row["problem"]: (int(row["calls"]), row["total_us"].strip()) for row in csv.DictReader(text)}
+
+    def test_the_record_has_the_time_of_all_calls(self):
+        convolution = "conv_fwd:2x8x4x4:16x1x1:fp16:nhwgc"
+        rows = self.times(*["gemm"] * 40, *["convolve"] * 3)
+        self.assertEqual(rows, {PROBLEM: (40, "400.0"), convolution: (3, "30.0")})
+        rows = self.times(*["gemm"] * 40, *["convolve"] * 3, options=["--no-serve"])
+        self.assertEqual(rows, {PROBLEM: (40, "800.0"), convolution: (3, "30.0")})
+        self.assertEqual(self.times(*["gemm"] * 40, options=["--refine"])[PROBLEM], (40, "400.0"), "most calls run on the pick")
+
+    def test_calls_that_cannot_be_timed_are_counted(self):
+        captured = ["gemm", "captured_stream", *["gemm"] * 3, "convolve"]
+        self.assertEqual([row[1] for row in self.times(*captured[1:]).values()], ["", ""])
+        self.assertEqual(self.times(*captured)[PROBLEM], (4, "40.0"), "by the call before the capture")
+        for env in ({"STAND_IN_PENDING": "100000"}, *({"STAND_IN_EVENTS": at} for at in ("create", "record", "query", "elapsed"))):
+            with self.subTest(env):
+                self.assertEqual(self.times(*["gemm"] * 3, **env)[PROBLEM], (3, ""))
+        self.assertEqual(self.times("gemm", "device:1", *["convolve"] * 3)["conv_fwd:2x8x4x4:16x1x1:fp16:nhwgc"], (3, ""))
 
     def test_threads_time_a_problem_once(self):
         self.assertEqual(self.refine("threads"), ["mixed"])

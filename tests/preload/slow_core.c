@@ -22,6 +22,11 @@ static enum kscout_answer blas(enum kscout_entry entry, const struct kscout_blas
   (void)entry, (void)call;
   return kscout_pass;
 }
+static enum kscout_answer plan(void* handle, void* executed) {
+  (void)handle, (void)executed;
+  return kscout_pass;
+}
+static void forget_plan(void* destroyed) { (void)destroyed; }
 static void after_original(int status) { (void)status; }
 static void other(enum kscout_entry entry) { (void)entry; }
 static int give_back(void) { return 0; }
@@ -29,8 +34,19 @@ static void workspace(void* handle, void* memory, size_t bytes) { (void)handle, 
 static void nothing(void) {}
 
 const struct kscout_core* kscout_preload_core(kscout_find find) {
-  static const struct kscout_core functions = {gemm,      matmul,  blas,    after_original, other,  give_back,
-                                               workspace, nothing, nothing, nothing,        nothing};
+  static const struct kscout_core functions = {.gemm = gemm,
+                                               .matmul = matmul,
+                                               .blas = blas,
+                                               .plan = plan,
+                                               .forget_plan = forget_plan,
+                                               .after_original = after_original,
+                                               .other = other,
+                                               .give_back = give_back,
+                                               .workspace = workspace,
+                                               .finish = nothing,
+                                               .before_fork = nothing,
+                                               .in_parent = nothing,
+                                               .in_child = nothing};
   (void)find;
   atomic_store(&state, 1);
   usleep(300000);

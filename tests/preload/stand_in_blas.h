@@ -28,6 +28,24 @@ struct stand_in_matrix {
   int64_t stride;
 };
 
+/* A plan of cuDNN: its JSON as the library writes it (null: it refuses), and whether its engine converts
+ * inputs. */
+struct stand_in_plan {
+  const char* json;
+  int converts_inputs;
+};
+/* Parts of that JSON: a tensor, and a plan of tensors and operation nodes. */
+#define STAND_IN_TENSOR(name, type, sizes, strides)                                                          \
+  "{\"name\":\"" name "\",\"dataType\":\"CUDNN_DATA_" type "\",\"dim\":[" sizes "],\"stride\":[" strides "]" \
+                                                                                                         "}"
+#define STAND_IN_PLAN(tensors, nodes) \
+  "{\"cudnnVersion\":91900,\"operationGraph\":{\"tensors\":[" tensors "],\"nodes\":[" nodes "]}}"
+#define STAND_IN_CONVOLUTION(direction, attributes, tensors)                                             \
+  "{\"operation\":\"CUDNN_BACKEND_OPERATION_CONVOLUTION_" direction                                      \
+  "_DESCRIPTOR\",\"mode\":"                                                                              \
+  "\"CUDNN_CROSS_CORRELATION\",\"mathPrec\":\"CUDNN_DATA_FLOAT\",\"alpha\":1.0,\"beta\":0.0," attributes \
+  "," tensors "}"
+
 /* Calls that reached the libraries, of all kinds. */
 long stand_in_calls(void);
 /* Calls of cublasLtMatmul that came with a handle of cuBLAS: the library's own. */
@@ -66,3 +84,4 @@ int cuThreadExchangeStreamCaptureMode(int* mode);
 /* Makes a GPU the current one of this thread; at first it is 0. */
 void stand_in_use_device(int device);
 int cudnnBackendExecute(void* handle, void* plan, void* pack);
+int cudnnBackendDestroyDescriptor(void* descriptor);

@@ -71,6 +71,7 @@ enum class Attribute : std::int32_t {
   plan_handle = 400,
   plan_config = 401,
   plan_workspace = 402,
+  plan_json = 405,
   choice_type = 600,
   choice_value = 601,
   forward_alpha = 700,
