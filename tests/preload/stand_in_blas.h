@@ -35,9 +35,10 @@ struct stand_in_plan {
   int converts_inputs;
 };
 /* Parts of that JSON: a tensor, and a plan of tensors and operation nodes. */
-#define STAND_IN_TENSOR(name, type, sizes, strides)                                                          \
-  "{\"name\":\"" name "\",\"dataType\":\"CUDNN_DATA_" type "\",\"dim\":[" sizes "],\"stride\":[" strides "]" \
-                                                                                                         "}"
+#define STAND_IN_TENSOR(name, type, sizes, strides)                                                      \
+  "{\"name\":\"" name "\",\"dataType\":\"CUDNN_DATA_" type "\",\"dim\":[" sizes "],\"stride\":[" strides \
+  "]"                                                                                                    \
+  "}"
 #define STAND_IN_PLAN(tensors, nodes) \
   "{\"cudnnVersion\":91900,\"operationGraph\":{\"tensors\":[" tensors "],\"nodes\":[" nodes "]}}"
 #define STAND_IN_CONVOLUTION(direction, attributes, tensors)                                             \
