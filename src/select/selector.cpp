@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <functional>
 #include <mutex>
 
@@ -49,6 +50,18 @@ SelectorRequest request_of(const Model& model) {
 SelectorRequest described(SelectorRequest request, Op op) {
   if (request.provider.empty()) request.provider = default_provider(op, request.device);
   return request;
+}
+
+/// The folder of the model for batches of GEMMs that belongs to a model; empty where there is none.
+std::filesystem::path batches_of(const std::filesystem::path& model) {
+  std::error_code ignored;
+  const auto folder =
+      (std::filesystem::is_directory(model, ignored) ? model : model.parent_path()) / "batches";
+  return std::filesystem::is_regular_file(folder / "model.ksf", ignored) ? folder : std::filesystem::path();
+}
+
+bool is_batch(const ProblemRef& problem) noexcept {
+  return problem.is<GemmProblem>() && problem.as<GemmProblem>().batch > 1;
 }
 
 std::vector<std::string> warnings_of(const FallbackChain& chain) {
@@ -107,6 +120,35 @@ struct Selector::Impl {
       : Impl(FallbackInputs{described(of, Op::gemm), families_by_rules(of)}, std::move(from),
              std::move(model)) {}
 
+  /// With the model for batches.
+  static std::shared_ptr<Impl> made(auto&&... arguments) {
+    auto impl = std::make_shared<Impl>(std::forward<decltype(arguments)>(arguments)...);
+    impl->add_batches();
+    return impl;
+  }
+
+  /// Reads the model for batches that belongs to the model, of any GPU of the architecture: its own Impl,
+  /// whose answers replace those of this one.
+  void add_batches() {
+    const auto model_of = [this]() -> std::optional<LoadedModel> {
+      const auto reader = chain.read();
+      const auto folder = reader->model() ? batches_of(reader->model()->path) : std::filesystem::path();
+      if (folder.empty()) return std::nullopt;
+      SelectorRequest request = base.request;
+      request.devices = std::max(request.devices, DevicePolicy::same_arch);
+      LoadedModel loaded = load_model(folder, request);
+      loaded.warning.clear();  // that of the model counts
+      return loaded;
+    };
+    auto model = model_of();
+    if (!model) return;
+    batches = std::make_unique<Impl>(base, model_of, std::move(model));
+    has_batches = true;
+  }
+  Impl& of(const ProblemRef& problem) noexcept {
+    return has_batches.load(std::memory_order_acquire) && is_batch(problem) ? *batches : *this;
+  }
+
   /// Takes the problem by reference: two pointers passed in registers would be stored one by one and then
   /// read as one vector.
   SelectStatus select(const ProblemRef& problem, By by, Choice& choice, const Limits& of_call) noexcept {
@@ -157,12 +199,17 @@ struct Selector::Impl {
   void reload() {
     const std::lock_guard lock(reloading);
     publish(make_fallback_chain(base, source()));
+    if (!batches) return;
+    auto model = batches->source();
+    has_batches = model.has_value();
+    batches->publish(make_fallback_chain(base, std::move(model)));
   }
 
   void refresh() {
     const std::lock_guard lock(reloading);
     auto model = chain.read()->model();  // a copy, which shares its data
     publish(make_fallback_chain(base, std::move(model)));
+    if (batches) batches->refresh();
   }
 
   void publish(std::unique_ptr<const FallbackChain> next) {
@@ -181,6 +228,8 @@ struct Selector::Impl {
   DecisionCache cache;
   std::atomic<bool> use_cache = true;
   ForkMutex reloading{ForkLevel::reload};
+  std::unique_ptr<Impl> batches;  ///< null: there was no model for batches when this one was made
+  std::atomic<bool> has_batches = false;
 };
 
 Selector::Selector(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -191,12 +240,12 @@ Selector Selector::load(const std::filesystem::path& path) {
     loaded.warning = any_cpu_note(loaded.model.data().known_devices, loaded.model.device());
   const SelectorRequest request = request_of(loaded.model);
   const ModelSource source = [path, request] { return load_model(path, request); };
-  return Selector(std::make_shared<Impl>(request, source, std::move(loaded)));
+  return Selector(Impl::made(request, source, std::move(loaded)));
 }
 
 Selector Selector::load(const std::filesystem::path& path, const SelectorRequest& request) {
   const ModelSource source = [path, request] { return load_model(path, request); };
-  return Selector(std::make_shared<Impl>(request, source, source()));
+  return Selector(Impl::made(request, source, source()));
 }
 
 Selector Selector::analytic(const SelectorRequest& request) {
@@ -219,30 +268,32 @@ Selector Selector::find(Op op, DType dtype, const SelectorRequest& of) {
   FallbackInputs inputs{request, families_by_rules(request)};
   if (request.device.kind == DeviceKind::gpu && request.devices == DevicePolicy::same_arch)
     inputs.without_model = library_first_note(op, dtype, request.device);
-  return Selector(std::make_shared<Impl>(std::move(inputs), source, source()));
+  return Selector(Impl::made(std::move(inputs), source, source()));
 }
 
 SelectStatus Selector::try_select(ProblemRef problem, Choice& choice, By by,
                                   const Limits& limits) const noexcept {
-  return impl_->select(problem, by, choice, limits);
+  return impl_->of(problem).select(problem, by, choice, limits);
 }
 
 Choice Selector::select(ProblemRef problem, By by, const Limits& limits) const {
   check(limits);
   Choice choice;
-  impl_->need(impl_->select(problem, by, choice, limits), problem, by, limits);
+  Impl& impl = impl_->of(problem);
+  impl.need(impl.select(problem, by, choice, limits), problem, by, limits);
   return choice;
 }
 
 SelectStatus Selector::try_rank(ProblemRef problem, std::span<Choice> best, std::size_t& count, By by,
                                 const Limits& limits) const noexcept {
-  return impl_->rank(problem, by, best, count, limits);
+  return impl_->of(problem).rank(problem, by, best, count, limits);
 }
 
 std::size_t Selector::rank(ProblemRef problem, std::span<Choice> best, By by, const Limits& limits) const {
   check(limits);
   std::size_t count = 0;
-  impl_->need(impl_->rank(problem, by, best, count, limits), problem, by, limits);
+  Impl& impl = impl_->of(problem);
+  impl.need(impl.rank(problem, by, best, count, limits), problem, by, limits);
   return count;
 }
 
@@ -269,11 +320,24 @@ std::string Selector::name(ProblemRef problem, const Choice& choice) {
 
 void Selector::reload() { impl_->reload(); }
 void Selector::refresh() { impl_->refresh(); }
-CacheStatistics Selector::cache_statistics() const noexcept { return impl_->cache.statistics(); }
-void Selector::clear_cache() noexcept { impl_->cache.clear(); }
+CacheStatistics Selector::cache_statistics() const noexcept {
+  CacheStatistics all = impl_->cache.statistics();
+  if (impl_->batches) {
+    const CacheStatistics more = impl_->batches->cache.statistics();
+    all.hits += more.hits;
+    all.misses += more.misses;
+    all.evictions += more.evictions;
+  }
+  return all;
+}
+void Selector::clear_cache() noexcept {
+  impl_->cache.clear();
+  if (impl_->batches) impl_->batches->cache.clear();
+}
 
-std::filesystem::path Selector::model_path() const {
-  const auto reader = impl_->chain.read();
+std::filesystem::path Selector::model_path() const { return model_path(GemmProblem()); }
+std::filesystem::path Selector::model_path(ProblemRef problem) const {
+  const auto reader = impl_->of(problem).chain.read();
   return reader->model() ? reader->model()->path : std::filesystem::path();
 }
 

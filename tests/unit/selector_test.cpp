@@ -56,6 +56,57 @@ TEST_F(SelectorTest, ModelAnswersWithItsOwnScores) {
   EXPECT_EQ(selector.model_path(), folder_ / "model");
 }
 
+/// The toy's model with other scores.
+Model model_with_scores(double factor) {
+  ModelData data = toy::model().data();
+  for (double& value : data.targets[0].forest.leaf_value) value *= factor;
+  return Model(std::move(data));
+}
+
+TEST_F(SelectorTest, BatchesHaveAModelOfTheirOwn) {
+  const auto folder = folder_ / "model", batches = folder / "batches";
+  const GemmProblem one = make_gemm(96, 128, 256);
+  GemmProblem many = one;
+  many.batch = 8;
+  const Selector without = Selector::load(folder);
+  const double score = without.select(many).score, score_of_one = without.select(one).score;
+  EXPECT_EQ(without.model_path(many), folder);
+  const auto score_of = [&](const Selector& selector, ProblemRef problem) {
+    return selector.rank(problem, 1).front().score;
+  };
+
+  install(batches, model_with_scores(0.5));
+  Selector selector = Selector::load(folder);
+  EXPECT_EQ(score_of(selector, one), score_of_one);
+  EXPECT_EQ(score_of(selector, many), 0.5 * score);
+  EXPECT_EQ(score_of(selector, Problem(many)), 0.5 * score);
+  EXPECT_EQ(selector.select(many).source, ChoiceSource::model);
+  EXPECT_EQ(selector.select(many).source, ChoiceSource::cache);
+  EXPECT_EQ(selector.select(one).source, ChoiceSource::model);
+  EXPECT_EQ(selector.cache_statistics().hits, 1u);
+  EXPECT_EQ(selector.cache_statistics().misses, 2u);
+  EXPECT_EQ(selector.model_path(), folder);
+  EXPECT_EQ(selector.model_path(one), folder);
+  EXPECT_EQ(selector.model_path(many), batches);
+  EXPECT_EQ(Selector::load(folder / "model.ksf").model_path(many), batches);
+
+  install(batches, model_with_scores(0.25));
+  selector.reload();
+  EXPECT_EQ(score_of(selector, many), 0.25 * score);
+  std::filesystem::remove_all(batches);
+  selector.refresh();
+  EXPECT_EQ(score_of(selector, many), 0.25 * score) << "the models stay";
+  selector.reload();
+  EXPECT_EQ(score_of(selector, many), score);
+  EXPECT_EQ(selector.model_path(many), folder);
+}
+
+TEST_F(SelectorTest, ADamagedModelOfBatchesIsAnError) {
+  install(folder_ / "model" / "batches", toy::model());
+  write_file_atomically(folder_ / "model" / "batches" / "model.ksf", "KSF?");
+  test::expect_error(Errc::corrupt_data, "batches", [&] { Selector::load(folder_ / "model"); });
+}
+
 TEST_F(SelectorTest, OrdersByWhatTheModelKnows) {
   const Selector selector = Selector::load(folder_ / "model");
   const GemmProblem p = make_gemm(96, 128, 256);
