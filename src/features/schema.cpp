@@ -241,6 +241,19 @@ void Schema::check_configs(const Device& device, const ConfigTable& configs,
   }
 }
 
+expr::FewRows Schema::few_rows(const Device& device, const ConfigTable& configs,
+                               std::span<const Traits> traits, std::span<const std::uint8_t> wanted) const {
+  check_configs(device, configs, traits);
+  expr::FewRows rows(*program_, fixed_inputs(*program_, device, configs, traits).columns(), configs.size(),
+                     wanted);
+  for (const Check& check : *problem_checks_) {
+    expr::Inputs inputs(check.program);
+    inputs.set("d", device);
+    rows.require(check.program, inputs.columns());
+  }
+  return rows;
+}
+
 std::string_view default_schema(Op op, std::string_view provider, DeviceKind kind) noexcept {
   return operation(op).schema(provider, kind);
 }

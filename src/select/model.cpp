@@ -95,8 +95,7 @@ struct Model::Compiled {
     const std::lock_guard lock(making);
     if (const FamilyForest* const made = place.load(std::memory_order_acquire)) return *made;
     auto made = std::make_unique<FamilyForest>(
-        target.forest, FamilyForest::ProblemForest{data.best_tflops, data.best_features}, *data.schema,
-        family.device, family.configs, family.traits,
+        target.forest, data.best_tflops, data.best_features, *data.schema, family,
         family.configs.size() > kKeptByFirstTrees ? data.first_trees : 0);
     place.store(made.get(), std::memory_order_release);
     return *made.release();
