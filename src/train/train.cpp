@@ -39,7 +39,7 @@ constexpr double kCalibratedFrom = 0.5;
 
 /// Fits ln TFLOPS to the out-of-fold scores by least squares.
 void calibrate(const TrainingSet& set, const std::vector<double>& scores, const std::vector<double>& best_log,
-               TargetForest& target) {
+               ModelTarget& target) {
   const bool against_best = target.target == Target::relative || target.target == Target::rank;
   const double sign = target.target == Target::latency ? -1 : 1;
   double n = 0, sum_x = 0, sum_y = 0, sum_xx = 0, sum_xy = 0;
@@ -573,7 +573,7 @@ TrainingResult train(std::span<const MeasurementTable> tables, std::vector<Famil
   data.fingerprint = fingerprint_of(set, device);
   std::size_t first_trees = any ? kFirstTrees : 0;
   for (const TrainedTarget& target : trained) {
-    TargetForest forest;
+    ModelTarget forest;
     forest.target = target.target;
     forest.forest = parse_lightgbm(target.text).forest;
     calibrate(set, target.validation.out_of_fold, best.out_of_fold, forest);

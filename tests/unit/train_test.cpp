@@ -304,7 +304,7 @@ void keep_for_stock_lightgbm(const std::filesystem::path& folder) {
   std::filesystem::copy(folder, std::filesystem::path(keep) / "model",
                         std::filesystem::copy_options::recursive);
   const TrainingSet& set = trained().set;
-  for (const TargetForest& target : trained().model.data().targets) {
+  for (const ModelTarget& target : trained().model.data().targets) {
     std::ofstream out(std::filesystem::path(keep) / fmt::format("rows_{}.txt", word(target.target)));
     for (std::size_t r = 0; r < set.row_count(); ++r) {
       const auto row = std::span(set.matrix).subspan(r * set.features, set.features);
