@@ -255,16 +255,8 @@ class Program {
 
  private:
   friend class Compiler;
-  /// A formula that takes the value of an operation.
-  struct Delivery {
-    std::uint32_t operation, formula;
-  };
   std::vector<Operation> operations_;
-  /// Scratch block that an operation writes; none for constants and inputs.
-  std::vector<std::uint32_t> slots_;
-  std::size_t slot_count_ = 0;
   std::vector<std::uint32_t> outputs_;
-  std::vector<Delivery> deliveries_;  ///< in the order of operations
   std::vector<std::string> names_;
   std::vector<Input> inputs_;
   std::vector<Scope::Group> groups_;
