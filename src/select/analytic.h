@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Ranks configs without a model, by the analytic time of schemas `gemm` and `conv` (roofline and tile
+/// Ranks configs without a model, by the analytic time of the default schemas (roofline and tile
 /// quantisation).
 ///
 ///     const Analytic analytic(families_by_rules({.provider = "native", .device = detect_cpu()}));
