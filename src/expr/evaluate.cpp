@@ -47,8 +47,9 @@ void Program::evaluate(std::span<const Column> inputs, std::size_t rows, double*
     fail(Errc::invalid_argument, "evaluate: {} columns given, the program reads {}", inputs.size(),
          inputs_.size());
   }
+  const std::size_t block = std::min(rows, kBlock);
+  if (scratch.blocks.size() < operations_.size() * block) scratch.blocks.resize(operations_.size() * block);
   if (scratch.uniform.size() < operations_.size()) {
-    scratch.blocks.resize(operations_.size() * kBlock);
     scratch.uniform.resize(operations_.size());
     scratch.is_uniform.resize(operations_.size());
   }
@@ -69,19 +70,19 @@ void Program::evaluate(std::span<const Column> inputs, std::size_t rows, double*
     }
   }
 
-  for (std::size_t first = 0; first < rows; first += kBlock) {
-    const std::size_t count = std::min(kBlock, rows - first);
+  for (std::size_t first = 0; first < rows; first += block) {
+    const std::size_t count = std::min(block, rows - first);
     const auto column = [&](std::uint32_t position) -> Column {
       if (is_uniform[position]) return {uniform + position, 0};
       const Operation& op = operations_[position];
       if (op.code == Code::input) return {inputs[op.a].data + first, 1};
-      return {scratch.blocks.data() + position * kBlock, 1};
+      return {scratch.blocks.data() + position * block, 1};
     };
     for (std::uint32_t i = 0; i < operations_.size(); ++i) {
       const Operation& op = operations_[i];
       if (is_uniform[i] || op.code == Code::input) continue;
       const Column a = column(op.a), b = column(op.b), c = column(op.c);
-      double* const to = scratch.blocks.data() + i * kBlock;
+      double* const to = scratch.blocks.data() + i * block;
       with_code(op.code, [&]<Code code>() { apply_block<code>(a, b, c, to, count); });
     }
     for (std::size_t formula = 0; formula < size(); ++formula) {
@@ -92,11 +93,11 @@ void Program::evaluate(std::span<const Column> inputs, std::size_t rows, double*
   }
 }
 
-double evaluate_one(const Program& program, const Inputs& inputs, std::size_t formula) {
-  std::vector<double> out(program.size());
+std::vector<double> values_of(const Program& program, const Inputs& inputs, std::size_t rows) {
+  std::vector<double> values(program.size() * rows);
   Scratch scratch;
-  program.evaluate(inputs.columns(), 1, out, scratch);
-  return out.at(formula);
+  program.evaluate(inputs.columns(), rows, values, scratch);
+  return values;
 }
 
 ProblemNumbers::ProblemNumbers(ProblemRef problem) noexcept {

@@ -305,7 +305,8 @@ class Inputs {
   std::vector<Column> columns_;
 };
 
-/// Evaluates one formula for one row: a convenience for tests and single values.
-double evaluate_one(const Program& program, const Inputs& inputs, std::size_t formula = 0);
+/// The values of all formulas, formula f of row r at [f * rows + r]; for callers that need them once, because
+/// Program::evaluate can reuse memory.
+std::vector<double> values_of(const Program& program, const Inputs& inputs, std::size_t rows = 1);
 
 }  // namespace kscout::expr

@@ -290,8 +290,10 @@ FewRows::FewRows(const Program& program, std::span<const Column> columns, std::s
   }
 }
 
-void FewRows::require(const Program& condition, std::span<const Column> columns) {
-  conditions_.emplace_back(condition, columns, 1, std::array<std::uint8_t, 1>{1});
+void FewRows::require(const Program& conditions, std::span<const Column> columns) {
+  std::vector<std::uint8_t> wanted;
+  for (std::size_t f = 0; f < conditions.size(); ++f) wanted.push_back(conditions.depends(f).problem_only());
+  conditions_.emplace_back(conditions, columns, 1, wanted);
 }
 
 void FewRows::forget_fixed() noexcept {
@@ -335,8 +337,11 @@ void FewRows::evaluate(std::size_t formula, std::span<const std::uint32_t> rows,
 
 bool FewRows::set_problem(ProblemRef problem, Scratch& scratch) const {
   if (record_ && record_ != problem.space().fields.data()) return false;
-  for (const FewRows& condition : conditions_) {
-    if (!condition.set_problem(problem, scratch) || !(*condition.values(0, scratch) != 0)) return false;
+  for (const FewRows& conditions : conditions_) {
+    if (!conditions.set_problem(problem, scratch)) return false;
+    for (std::size_t f = 0; f < conditions.outputs_.size(); ++f) {
+      if (conditions.varies(f) != Varies::never && *conditions.values(f, scratch) == 0) return false;
+    }
   }
   std::array<double, kFields + field_count<Signature>> all, changing;
   std::ranges::copy(ProblemNumbers(problem).all(), all.begin());

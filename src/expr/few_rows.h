@@ -41,9 +41,9 @@ class FewRows {
   FewRows(const Program& program, std::span<const Column> columns, std::size_t rows,
           std::span<const std::uint8_t> wanted);
 
-  /// From now on, set_problem() refuses problems for which the only formula of `condition` is 0. `columns`
-  /// has one row.
-  void require(const Program& condition, std::span<const Column> columns);
+  /// From now on, set_problem() refuses problems for which a formula of `conditions` is 0, except formulas
+  /// that read more than the problem. `columns` has one row.
+  void require(const Program& conditions, std::span<const Column> columns);
 
   /// Memory of calls; set_problem() makes it large enough for its program.
   class Scratch {

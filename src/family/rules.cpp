@@ -126,8 +126,7 @@ std::vector<bool> holding_configs(const expr::Formula& formula, std::span<const 
     inputs.set("c", config);
     inputs.set("d", device);
     inputs.set("s", signature);
-    const double value = expr::evaluate_one(program, inputs);
-    holding.push_back(value == value && value != 0);
+    holding.push_back(admits(expr::values_of(program, inputs).front()));
   }
   return holding;
 }

@@ -122,19 +122,13 @@ class Schema {
                          std::span<const std::uint8_t> wanted) const;
 
  private:
-  /// A compiled requirement.
-  struct Check {
-    expr::Program program;
-    std::string because;
-  };
-
   /// The inputs of formulas except the problem.
   expr::Inputs fixed_inputs(const expr::Program& program, const Device& device, const ConfigTable& configs,
                             std::span<const Traits> traits) const;
 
   SchemaData data_;
-  std::shared_ptr<const expr::Program> program_;
-  std::shared_ptr<const std::vector<Check>> problem_checks_, config_checks_;
+  std::shared_ptr<const expr::Program> program_;       ///< the features
+  std::shared_ptr<const expr::Program> requirements_;  ///< in the order of data_.requirements
   std::uint64_t hash_ = 0;
 };
 
