@@ -42,10 +42,10 @@ class TablePool {
   std::string text_;
 };
 
-const TargetForest& wanted_target(const Model& model, std::optional<Target> target) {
+const ModelTarget& wanted_target(const Model& model, std::optional<Target> target) {
   const auto& targets = model.data().targets;
   if (!target) return targets.front();
-  const auto found = std::ranges::find(targets, *target, &TargetForest::target);
+  const auto found = std::ranges::find(targets, *target, &ModelTarget::target);
   if (found != targets.end()) return *found;
   std::string names;
   for (const auto& has : targets) names += (names.empty() ? "" : ", ") + std::string(word(has.target));
@@ -86,7 +86,7 @@ std::string_view fixed_text(std::string_view name) {
 /// Joins the parts of a header in the order of their dependencies.
 class HeaderWriter {
  public:
-  HeaderWriter(const Model& model, const TargetForest& target)
+  HeaderWriter(const Model& model, const ModelTarget& target)
       : model_(model), target_(target), schema_(with_requirements(*model.data().schema)) {}
 
   std::string run(const std::string& name_space) {
@@ -429,7 +429,7 @@ class HeaderWriter {
   }
 
   const Model& model_;
-  const TargetForest& target_;
+  const ModelTarget& target_;
   Schema schema_;  ///< the model's features, then its requirements
 };
 
@@ -446,7 +446,7 @@ std::string model_header(const Model& model, const HeaderOptions& options) {
 }
 
 LightgbmModel lightgbm_model(const Model& model, std::optional<Target> target) {
-  const TargetForest& wanted = wanted_target(model, target);
+  const ModelTarget& wanted = wanted_target(model, target);
   LightgbmModel lightgbm;
   lightgbm.forest = wanted.forest;
   lightgbm.objective = wanted.target == Target::rank ? "lambdarank" : "regression";

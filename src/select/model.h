@@ -48,12 +48,12 @@ struct EnumWords<Target> {
 /// One trained target. Calibration on out-of-fold predictions: ln TFLOPS = offset + slope * x, where x is the
 /// target's prediction of ln TFLOPS. For relative and rank, x is relative to the best config, and
 /// ModelData::best_tflops is added.
-struct TargetForest {
+struct ModelTarget {
   Target target = Target::relative;
   Forest forest;
   double offset = 0;
   double slope = 1;  ///< above 0
-  bool operator==(const TargetForest&) const = default;
+  bool operator==(const ModelTarget&) const = default;
 };
 
 /// Mean efficiencies of a model of one device and of the model for any CPU, on the same held-out problems of
@@ -77,7 +77,7 @@ struct OnAnotherGpu {
 struct ModelData {
   std::vector<Family> families;  ///< one per signature; same provider, op, device and rule set
   std::shared_ptr<const Schema> schema;
-  std::vector<TargetForest> targets;  ///< distinct; the first is the default
+  std::vector<ModelTarget> targets;  ///< distinct; the first is the default
   /// Predicts ln of the TFLOPS of the best config, from features of the problem only. Targets relative and
   /// rank need it.
   Forest best_tflops;
@@ -208,23 +208,23 @@ class Model {
 
  private:
   struct Compiled;
-  const TargetForest& forest_of(Target target) const;
+  const ModelTarget& forest_of(Target target) const;
   /// Position in data().families of a family or of the one whose twin it is.
   std::size_t trained(const Family& family) const noexcept;
   /// Scores configs one after the other. Throws the errors of Schema::evaluate.
   void score_rows(const ConfigTable& configs, std::span<const Traits> traits, ProblemRef problem,
-                  const TargetForest& forest, SelectScratch& scratch) const;
+                  const ModelTarget& forest, SelectScratch& scratch) const;
   /// Marks in scratch.kept the configs to score exactly, among the applicable configs that `allowed` (empty:
   /// all) does not exclude; returns their number. Leaves scratch.applicable incomplete.
-  std::size_t shortlist_family(const CompiledFamily& family, ProblemRef problem, const TargetForest& forest,
+  std::size_t shortlist_family(const CompiledFamily& family, ProblemRef problem, const ModelTarget& forest,
                                std::span<const std::uint8_t> allowed, SelectScratch& scratch) const;
   /// The same for a model without a network: the configs that the forest's first trees score best.
   std::size_t shortlist_by_first_trees(const CompiledFamily& family, ProblemRef problem,
-                                       const TargetForest& forest, std::span<const std::uint8_t> allowed,
+                                       const ModelTarget& forest, std::span<const std::uint8_t> allowed,
                                        SelectScratch& scratch) const;
   /// Scores some configs of a family into scratch.scores; higher is better. False when the schema cannot
   /// describe the problem.
-  bool score_some(const CompiledFamily& family, ProblemRef problem, const TargetForest& forest,
+  bool score_some(const CompiledFamily& family, ProblemRef problem, const ModelTarget& forest,
                   std::span<const std::uint32_t> configs, SelectScratch& scratch) const;
   /// ln of the TFLOPS that a target is relative to; 0 for an absolute target.
   double base_log_tflops(ProblemRef problem, Target target) const;
