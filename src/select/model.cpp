@@ -185,7 +185,10 @@ const CompiledFamily* Model::compiled(const Signature& signature) const noexcept
 }
 
 Epilogue Model::answering_epilogue(Epilogue epilogue) const noexcept {
-  return provider() == "native" ? Epilogue::none : epilogue;
+  if (provider() == "native") return Epilogue::none;
+  if (device().vendor != "NVIDIA") return epilogue;
+  if (epilogue == Epilogue::relu) return Epilogue::bias_relu;
+  return epilogue == Epilogue::gelu ? Epilogue::bias_gelu : epilogue;
 }
 
 std::size_t Model::position(const Family& family) const noexcept { return compiled_->position(family); }

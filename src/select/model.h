@@ -138,8 +138,9 @@ class Model {
   const Family* family(const Signature& signature) const noexcept;
 
   /// The epilogue whose families answer for a signature that the model has no family of, because the epilogue
-  /// changes the order of configs little: none for native kernels, which apply an epilogue to elements that
-  /// they have just stored (docs/bench/epilogues_cpu.md). Else the epilogue itself.
+  /// changes the order of configs little. Native kernels apply an epilogue to elements that they have just
+  /// stored: none answers for all (docs/bench/epilogues_cpu.md). On NVIDIA's GPUs, an activation after a bias
+  /// answers for the activation alone. Else the epilogue itself.
   Epilogue answering_epilogue(Epilogue epilogue) const noexcept;
 
   /// data().families, then their twins: NVIDIA's GPUs multiply fp16 and bf16 at one rate, so a GEMM family of
