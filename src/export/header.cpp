@@ -288,6 +288,17 @@ class HeaderWriter {
     return out;
   }
 
+  std::string answering_text() const {
+    std::vector<std::string> answering;
+    for (std::size_t i = 0; i < EnumWords<Epilogue>::words.size(); ++i) {
+      const Epilogue answers = model_.answering_epilogue(static_cast<Epilogue>(i));
+      answering.push_back(fmt::format("Epilogue::{}", word(answers)));
+    }
+    return "\n// By epilogue: the one whose family answers where there is no family of the epilogue "
+           "itself.\n" +
+           cpp_array("Epilogue", "answering_epilogues", answering);
+  }
+
   std::string families_text(const Translation& features) {
     TablePool pool;
     std::string entries;
@@ -344,7 +355,7 @@ class HeaderWriter {
     return "\n" + cpp_array("const char*", "axis_names", axes) +
            fmt::format("inline constexpr int axis_count = {};\n", axes.size()) + pool.text() +
            fmt::format("inline constexpr int max_rule_problem_values = {};\n", max_problem_values) +
-           fmt::format("inline constexpr int max_configs = {};\n", max_configs) +
+           fmt::format("inline constexpr int max_configs = {};\n", max_configs) + answering_text() +
            fmt::format("inline constexpr Family families[{}] = {{\n{}}};\n", model_.data().families.size(),
                        entries);
   }

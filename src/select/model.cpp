@@ -176,8 +176,18 @@ const CompiledFamily* Model::compiled(const Signature& signature) const noexcept
     }
     return nullptr;
   };
-  const CompiledFamily* const exact = family_if(signature.accumulate);
-  return exact ? exact : family_if(!signature.accumulate);
+  if (const CompiledFamily* const exact = family_if(signature.accumulate)) return exact;
+  if (const CompiledFamily* const other = family_if(!signature.accumulate)) return other;
+  Signature answering = signature;
+  answering.epilogue = answering_epilogue(signature.epilogue);
+  return answering == signature ? nullptr : compiled(answering);
+}
+
+Epilogue Model::answering_epilogue(Epilogue epilogue) const noexcept {
+  if (provider() == "native") return Epilogue::none;
+  if (device().vendor != "NVIDIA") return epilogue;
+  if (epilogue == Epilogue::relu) return Epilogue::bias_relu;
+  return epilogue == Epilogue::gelu ? Epilogue::bias_gelu : epilogue;
 }
 
 std::size_t Model::position(const Family& family) const noexcept { return compiled_->position(family); }
@@ -189,6 +199,10 @@ bool Model::other_kernels(const Family& family, ProblemRef problem) const {
   bool unaligned = false;
   operation(problem.kind()).for_each_aligned_form(problem, [&](const AlignedForm&) { unaligned = true; });
   return unaligned;
+}
+
+const Signature& Model::trained_signature(const Family& family) const noexcept {
+  return data().families[trained(family)].signature;
 }
 
 std::size_t Model::trained(const Family& family) const noexcept {

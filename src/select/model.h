@@ -133,9 +133,15 @@ class Model {
   Target default_target() const noexcept { return data().targets.front().target; }
   bool has(Target target) const noexcept;
 
-  /// The family of a signature; null when the model does not answer for it. Ignores `accumulate`: whether the
-  /// kernel also reads C changes no choice here.
+  /// The family of a signature, or else of its answering_epilogue(); null when the model does not answer for
+  /// it. Ignores `accumulate`: whether the kernel also reads C changes no choice here.
   const Family* family(const Signature& signature) const noexcept;
+
+  /// The epilogue whose families answer for a signature that the model has no family of, because the epilogue
+  /// changes the order of configs little. Native kernels apply an epilogue to elements that they have just
+  /// stored: none answers for all (docs/bench/epilogues_cpu.md). On NVIDIA's GPUs, an activation after a bias
+  /// answers for the activation alone. Else the epilogue itself.
+  Epilogue answering_epilogue(Epilogue epilogue) const noexcept;
 
   /// data().families, then their twins: NVIDIA's GPUs multiply fp16 and bf16 at one rate, so a GEMM family of
   /// one type answers for the other where the model has none of that (docs/bench/models_h200.md).
@@ -145,6 +151,9 @@ class Model {
   /// bytes. Libraries have other kernels for such lines in fp16 than in bf16, so the first suggestion
   /// answers.
   bool other_kernels(const Family& family, ProblemRef problem) const;
+
+  /// The signature whose measurements a family's answers come from: of a twin, that of the trained family.
+  const Signature& trained_signature(const Family& family) const noexcept;
 
   /// Position of a family in families().
   std::size_t position(const Family& family) const noexcept;
