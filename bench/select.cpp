@@ -113,8 +113,7 @@ Times measure(const std::filesystem::path& folder, const Case& of, double second
   const Selector selector = Selector::load(folder);
   const Forest& trees = data.targets.front().forest;
   const lightgbm::Booster booster(model_lightgbm(model, std::nullopt));
-  const FamilyForest forest(trees, {data.best_tflops, data.best_features}, *data.schema, family.device,
-                            family.configs, family.traits);
+  const FamilyForest forest(trees, data.best_tflops, data.best_features, *data.schema, family);
   FamilyForest::Scratch scratch;
   const ApplicabilityRules rules(family.applicability, family.configs, family.traits, family.device);
   ApplicabilityRules::Scratch rules_scratch;

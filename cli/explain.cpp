@@ -42,11 +42,12 @@ struct Report {
   std::optional<AgainstAnyCpu> against_any_cpu = {};
   std::string target;
   ChoiceSource source = ChoiceSource::fallback;
-  double confidence = Choice::unknown;  ///< confidence of the first config
-  double distance = Choice::unknown;    ///< to the trained problems, in octaves
-  std::optional<Guard> guard = {};      ///< of the model
-  bool guarded = false;                 ///< the guard's suggestion is the first config
-  bool other_kernels = false;           ///< Model::other_kernels
+  double confidence = Choice::unknown;    ///< confidence of the first config
+  double distance = Choice::unknown;      ///< to the trained problems, in octaves
+  std::optional<Guard> guard = {};        ///< of the model
+  bool guarded = false;                   ///< the guard's suggestion is the first config
+  bool other_kernels = false;             ///< Model::other_kernels
+  std::optional<Signature> trained = {};  ///< Model::trained_signature, where the problem has another one
   ThreadLimit limit = {};
   std::size_t over_limit = 0;  ///< configs of the family that need more threads than the limit
   const Family* family = nullptr;
@@ -96,6 +97,9 @@ void explain_by_model(Report& report, const Model& model, const std::vector<Choi
   report.against_any_cpu = model.data().against_any_cpu;
   report.family = model.family(signature_of(request.problem));
   report.schema = model.data().schema.get();
+  Signature trained = model.trained_signature(*report.family);
+  trained.accumulate = signature_of(request.problem).accumulate;
+  if (trained != signature_of(request.problem)) report.trained = trained;
   report.distance = model.distance(*report.family, request.problem);
   report.guard = model.data().guard;
   const auto suggestion = model.compiled(signature_of(request.problem))->first_suggestion();
@@ -240,8 +244,17 @@ void print_ways(const std::vector<OtherWay>& ways) {
   table.print(Format::text);
 }
 
+/// "gemm fp32 rcr without an epilogue"
+std::string trained_text(const Signature& s) {
+  return fmt::format("{} {} {} {}", word(s.op), word(s.dtype_a), word(s.layout),
+                     s.epilogue == Epilogue::none ? "without an epilogue"
+                                                  : fmt::format("with epilogue {}", word(s.epilogue)));
+}
+
 /// The distance to the trained problems, and what follows from it.
 void print_region(const Report& report) {
+  if (report.trained)
+    fmt::print("chosen as for {}: that is what the model was trained for\n", trained_text(*report.trained));
   if (std::isfinite(report.distance)) {
     const auto limit =
         report.guard ? fmt::format("; beyond {:.3g} the guard acts", report.guard->distance) : std::string();
@@ -371,6 +384,7 @@ void print_json(const Report& report) {
   json["expected_score"] = report.why.family ? Json(report.why.expected) : Json(nullptr);
   json["confidence_percent"] = number_json(100 * report.confidence);
   json["confidence_level"] = std::string(confidence_level(report.confidence));
+  json["chosen_as_for"] = report.trained ? Json(trained_text(*report.trained)) : Json(nullptr);
   json["distance"] = number_json(report.distance);
   json["guard"] = nullptr;
   if (report.other_kernels) {

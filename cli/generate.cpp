@@ -60,6 +60,7 @@ GenerateRequest regenerate_request(const GenerateOptions& options) {
       of.op = parse<Op>(one.at("op").get<std::string>());
       of.dtype = parse<DType>(one.at("dtype").get<std::string>());
       of.layout = one.at("layout").get<std::string>();
+      of.epilogue = parse<Epilogue>(one.value("epilogue", std::string(word(Epilogue::none))));
       request.signatures.push_back(of.signature());
     }
     return request;
@@ -197,6 +198,7 @@ void setup_generate(CLI::App& verb) {
   auto* out = verb.add_option("--out", options->out, "folder of the project");
   auto* all = verb.add_flag("--all", options->all,
                             "generate for every op, layout and type that the families support");
+  all->excludes("--epilogue");
   auto* builder = verb.add_option("--builder-configs", options->builder_configs,
                                   "a folder of CK Builder's lists, for --rules profiler and tests");
   auto* traits =
@@ -205,7 +207,7 @@ void setup_generate(CLI::App& verb) {
   add_word_option(verb, "--trait-mode", options->trait_mode, "where --trait-config lists compv4")
       ->needs(traits);
   builder->excludes(traits)->excludes("--filter");
-  for (const char* stated : {"--rules", "--op", "--dtype", "--layout", "--all"})
+  for (const char* stated : {"--rules", "--op", "--dtype", "--layout", "--epilogue", "--all"})
     traits->excludes(verb.get_option(stated));
   verb.add_option("--max-kernels", options->max_kernels, "refuse to generate more kernels")
       ->capture_default_str();
@@ -218,10 +220,12 @@ void setup_generate(CLI::App& verb) {
                       "project with --library");
   verb.add_option("--library", options->library, "with --seal FOLDER: the shared object")->needs(seal);
   seal->excludes(out)->excludes(regenerate)->excludes(all)->excludes(builder)->excludes(traits);
-  for (const char* of_sources : {"--provider", "--rules", "--filter", "--op", "--dtype", "--layout"})
+  for (const char* of_sources :
+       {"--provider", "--rules", "--filter", "--op", "--dtype", "--layout", "--epilogue"})
     seal->excludes(verb.get_option(of_sources));
   regenerate->excludes(out)->excludes(all)->excludes(builder)->excludes(traits);
-  for (const char* of_sources : {"--provider", "--filter", "--op", "--dtype", "--layout", "--name"})
+  for (const char* of_sources :
+       {"--provider", "--filter", "--op", "--dtype", "--layout", "--epilogue", "--name"})
     regenerate->excludes(verb.get_option(of_sources));
   auto* build_flag = verb.add_flag("--build", options->build,
                                    "also compile and link; failed kernels are listed and left out");

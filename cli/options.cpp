@@ -158,6 +158,7 @@ void FamilyOptions::add_to(CLI::App& verb, bool with_signature) {
   for (const auto one : EnumWords<Layout>::words) words += (words.empty() ? "" : "|") + std::string(one);
   check_words<Layout>(verb.add_option(
       "--layout", layout, "storage of A, B, C (rcr), or of the images of a convolution (nhwgc): " + words));
+  add_word_option(verb, "--epilogue", epilogue, "what is applied to C of a GEMM");
 }
 
 Signature FamilyOptions::signature() const {
@@ -165,7 +166,11 @@ Signature FamilyOptions::signature() const {
   const Layout chosen = layout.empty() ? of.layouts.front() : parse<Layout>(layout);
   if (std::ranges::find(of.layouts, chosen) == of.layouts.end())
     fail(Errc::invalid_argument, "--layout {}: is no layout of op '{}'", layout, word(op));
-  return signature_of(of.make(op, dtype ? *dtype : usual_dtype(device_named(device)), chosen));
+  if (epilogue != Epilogue::none && op != Op::gemm)
+    fail(Errc::invalid_argument, "--epilogue {}: is of GEMMs; leave it out of {}", word(epilogue), word(op));
+  Signature made = signature_of(of.make(op, dtype ? *dtype : usual_dtype(device_named(device)), chosen));
+  made.epilogue = epilogue;
+  return made;
 }
 
 FamilyRequest FamilyOptions::request(const Signature& signature) const {

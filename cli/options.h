@@ -91,6 +91,7 @@ struct FamilyOptions {
   Op op = Op::gemm;
   std::optional<DType> dtype;  ///< nothing: usual_dtype of the device
   std::string layout;          ///< a word; empty: the operation's default
+  Epilogue epilogue = Epilogue::none;
 };
 
 /// find_device for a command line, where an unknown name is a wrong argument.

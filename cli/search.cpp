@@ -144,7 +144,11 @@ std::optional<MeasuringModel> ordering_model(const SearchVerb& options, const Pr
 Family measured_family(const SearchVerb& options, const Problem& problem, Backend& backend,
                        const std::optional<MeasuringModel>& model) {
   const Signature signature = signature_of(problem);
-  if (model && !options.rules && options.filter.empty()) return *model->model.family(signature);
+  if (model && !options.rules && options.filter.empty()) {
+    Family family = *model->model.family(signature);
+    family.signature = signature;  // names are the problem's, whatever the model was trained for
+    return family;
+  }
   const std::string provider(!options.provider.empty() ? std::string_view(options.provider)
                              : model                   ? model->model.provider()
                                                        : backend.provider_for(problem.op()));

@@ -254,7 +254,7 @@ void setup_train(CLI::App& verb) {
                   "forward|bwd_data|bwd_weight (the same as --op conv_fwd, ...)")
       ->check(CLI::IsMember({"forward", "bwd_data", "bwd_weight"}));
   verb.add_option("--schema", options->schema,
-                  "feature schema (default: gemm, gemm_gpu or conv, by operation and device)");
+                  "feature schema (default: by operation, provider and device)");
   verb.add_option("--features", options->features, "scores read only these features, comma-separated")
       ->delimiter(',');
   verb.add_option("--increasing", p.increasing, "features that may only raise a score, comma-separated")

@@ -217,6 +217,25 @@ def test_a_stream_is_for_gpus_and_a_bias_for_epilogues(registry):
         registry.run(problem_of(a, b).replace(epilogue="bias"), a, b, bias=np.ones(23, np.float32))
 
 
+def test_epilogues_are_applied_to_the_product(registry):
+    a, b, bias = matrix(37, 64), matrix(64, 53, seed=1), matrix(1, 53, seed=2)[0]
+    product = a.astype(np.float64) @ b.astype(np.float64)
+    gelu = lambda x: 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+    for word, added, activation in [
+        ("bias", bias, lambda x: x),
+        ("relu", None, lambda x: np.maximum(x, 0)),
+        ("gelu", None, gelu),
+        ("bias_relu", bias, lambda x: np.maximum(x, 0)),
+        ("bias_gelu", bias, gelu),
+    ]:
+        problem = problem_of(a, b).replace(epilogue=word)
+        c = registry.run(problem, a, b) if added is None else registry.run(problem, a, b, bias=added)
+        expected = activation(product if added is None else product + added)
+        np.testing.assert_allclose(c, expected, atol=2e-5)
+    with pytest.raises(kscout.InvalidArgument, match="a bias is given, but the epilogue is relu"):
+        registry.run(problem_of(a, b).replace(epilogue="relu"), a, b, bias=bias)
+
+
 def test_questions_and_arrays_name_their_memory(registry):
     assert registry.get_solution("gemm:40x48x32", space="host").backend == "cpu"
     with pytest.raises(kscout.InvalidArgument, match="memory hip:1, which no backend here reaches"):

@@ -1,6 +1,7 @@
 
 #include <algorithm>
-#include <concepts>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -37,60 +38,29 @@ static_assert(sizeof(kscout_gemm) == 8 * 8 + 8 * 4 + 6 * 8, "part of ABI version
 static_assert(sizeof(kscout_conv) == 23 * 8 + 6 * 4 + 2 * 4 + 5 * 8, "part of ABI version 1");
 static_assert(sizeof(kscout_config) == 8 + 4 * kMaxAxes, "part of ABI version 1");
 
-/// Calls `pair` for each pair of corresponding members of a C problem and the library's problem.
-template <class C, class Problem, class Pair>
-requires std::same_as<std::remove_const_t<C>, kscout_gemm>
-void each_pair(C& c, Problem& problem, const Pair& pair) {
-  pair(c.m, problem.m);
-  pair(c.n, problem.n);
-  pair(c.k, problem.k);
-  pair(c.batch, problem.batch);
-  pair(c.split_k, problem.split_k);
-  pair(c.lda, problem.lda);
-  pair(c.ldb, problem.ldb);
-  pair(c.ldc, problem.ldc);
-  pair(c.dtype_a, problem.dtype_a);
-  pair(c.dtype_b, problem.dtype_b);
-  pair(c.dtype_c, problem.dtype_c);
-  pair(c.dtype_acc, problem.dtype_acc);
-  pair(c.layout, problem.layout);
-  pair(c.epilogue, problem.epilogue);
-  pair(c.accumulate, problem.accumulate);
+/// The members that a C problem and the library's problem share by name.
+template <class P>
+requires requires(P& p) { p.dtype_a; }
+auto shared_members(P& p) noexcept {
+  return std::tie(p.m, p.n, p.k, p.batch, p.split_k, p.lda, p.ldb, p.ldc, p.dtype_a, p.dtype_b, p.dtype_c,
+                  p.dtype_acc, p.layout, p.epilogue, p.accumulate);
+}
+template <class P>
+requires requires(P& p) { p.dtype_in; }
+auto shared_members(P& p) noexcept {
+  return std::tie(p.op, p.n, p.c, p.k, p.g, p.d, p.h, p.w, p.z, p.y, p.x, p.stride_d, p.stride_h, p.stride_w,
+                  p.dilation_d, p.dilation_h, p.dilation_w, p.left_pad_d, p.left_pad_h, p.left_pad_w,
+                  p.right_pad_d, p.right_pad_h, p.right_pad_w, p.split_k, p.prepacked, p.dtype_in,
+                  p.dtype_wei, p.dtype_out, p.dtype_acc, p.layout);
 }
 
-template <class C, class Problem, class Pair>
-requires std::same_as<std::remove_const_t<C>, kscout_conv>
-void each_pair(C& c, Problem& problem, const Pair& pair) {
-  pair(c.op, problem.op);
-  pair(c.n, problem.n);
-  pair(c.c, problem.c);
-  pair(c.k, problem.k);
-  pair(c.g, problem.g);
-  pair(c.d, problem.d);
-  pair(c.h, problem.h);
-  pair(c.w, problem.w);
-  pair(c.z, problem.z);
-  pair(c.y, problem.y);
-  pair(c.x, problem.x);
-  pair(c.stride_d, problem.stride_d);
-  pair(c.stride_h, problem.stride_h);
-  pair(c.stride_w, problem.stride_w);
-  pair(c.dilation_d, problem.dilation_d);
-  pair(c.dilation_h, problem.dilation_h);
-  pair(c.dilation_w, problem.dilation_w);
-  pair(c.left_pad_d, problem.left_pad_d);
-  pair(c.left_pad_h, problem.left_pad_h);
-  pair(c.left_pad_w, problem.left_pad_w);
-  pair(c.right_pad_d, problem.right_pad_d);
-  pair(c.right_pad_h, problem.right_pad_h);
-  pair(c.right_pad_w, problem.right_pad_w);
-  pair(c.split_k, problem.split_k);
-  pair(c.prepacked, problem.prepacked);
-  pair(c.dtype_in, problem.dtype_in);
-  pair(c.dtype_wei, problem.dtype_wei);
-  pair(c.dtype_out, problem.dtype_out);
-  pair(c.dtype_acc, problem.dtype_acc);
-  pair(c.layout, problem.layout);
+/// Calls `pair` for each pair of corresponding members.
+template <class A, class B, class Pair>
+void each_pair(A& a, B& b, const Pair& pair) {
+  const auto from = shared_members(a);
+  const auto to = shared_members(b);
+  [&]<std::size_t... i>(std::index_sequence<i...>) { (pair(std::get<i>(from), std::get<i>(to)), ...); }
+  (std::make_index_sequence<std::tuple_size_v<decltype(from)>>{});
 }
 
 /// Converts a C problem to the library's type; throws invalid_argument for numbers without an enumerator.

@@ -34,8 +34,8 @@ StoredDecision decision_of(ProblemRef problem, const KernelConfig& config, const
 /// Runs every candidate once and verifies it against float64; then times, in interleaved rounds, the
 /// candidates that compute a right result and may be the fastest. Both passes are those of a sweep, with a
 /// smaller budget for the rounds. Candidates that refuse, fail or compute a wrong result are left out.
-/// Returns nothing when none is left or when results of such a problem cannot be verified (epilogues, element
-/// types); never returns an unverified config. A kernel that crashes also crashes the caller, because kernels
+/// Returns nothing when none is left or when results of such a problem cannot be verified (4-bit types);
+/// never returns an unverified config. A kernel that crashes also crashes the caller, because kernels
 /// run in this process; a sweep uses worker processes. Operands are in the CPU's memory: throws unsupported
 /// for a backend with memory of its own.
 std::optional<Fastest> fastest_config(ProblemRef problem, std::span<const Candidate> candidates);

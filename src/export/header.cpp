@@ -42,10 +42,10 @@ class TablePool {
   std::string text_;
 };
 
-const TargetForest& wanted_target(const Model& model, std::optional<Target> target) {
+const ModelTarget& wanted_target(const Model& model, std::optional<Target> target) {
   const auto& targets = model.data().targets;
   if (!target) return targets.front();
-  const auto found = std::ranges::find(targets, *target, &TargetForest::target);
+  const auto found = std::ranges::find(targets, *target, &ModelTarget::target);
   if (found != targets.end()) return *found;
   std::string names;
   for (const auto& has : targets) names += (names.empty() ? "" : ", ") + std::string(word(has.target));
@@ -86,7 +86,7 @@ std::string_view fixed_text(std::string_view name) {
 /// Joins the parts of a header in the order of their dependencies.
 class HeaderWriter {
  public:
-  HeaderWriter(const Model& model, const TargetForest& target)
+  HeaderWriter(const Model& model, const ModelTarget& target)
       : model_(model), target_(target), schema_(with_requirements(*model.data().schema)) {}
 
   std::string run(const std::string& name_space) {
@@ -288,6 +288,17 @@ class HeaderWriter {
     return out;
   }
 
+  std::string answering_text() const {
+    std::vector<std::string> answering;
+    for (std::size_t i = 0; i < EnumWords<Epilogue>::words.size(); ++i) {
+      const Epilogue answers = model_.answering_epilogue(static_cast<Epilogue>(i));
+      answering.push_back(fmt::format("Epilogue::{}", word(answers)));
+    }
+    return "\n// By epilogue: the one whose family answers where there is no family of the epilogue "
+           "itself.\n" +
+           cpp_array("Epilogue", "answering_epilogues", answering);
+  }
+
   std::string families_text(const Translation& features) {
     TablePool pool;
     std::string entries;
@@ -344,7 +355,7 @@ class HeaderWriter {
     return "\n" + cpp_array("const char*", "axis_names", axes) +
            fmt::format("inline constexpr int axis_count = {};\n", axes.size()) + pool.text() +
            fmt::format("inline constexpr int max_rule_problem_values = {};\n", max_problem_values) +
-           fmt::format("inline constexpr int max_configs = {};\n", max_configs) +
+           fmt::format("inline constexpr int max_configs = {};\n", max_configs) + answering_text() +
            fmt::format("inline constexpr Family families[{}] = {{\n{}}};\n", model_.data().families.size(),
                        entries);
   }
@@ -429,7 +440,7 @@ class HeaderWriter {
   }
 
   const Model& model_;
-  const TargetForest& target_;
+  const ModelTarget& target_;
   Schema schema_;  ///< the model's features, then its requirements
 };
 
@@ -446,7 +457,7 @@ std::string model_header(const Model& model, const HeaderOptions& options) {
 }
 
 LightgbmModel lightgbm_model(const Model& model, std::optional<Target> target) {
-  const TargetForest& wanted = wanted_target(model, target);
+  const ModelTarget& wanted = wanted_target(model, target);
   LightgbmModel lightgbm;
   lightgbm.forest = wanted.forest;
   lightgbm.objective = wanted.target == Target::rank ? "lambdarank" : "regression";

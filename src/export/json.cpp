@@ -108,7 +108,7 @@ std::string model_json(const Model& model) {
   json["families"] = Json::array();
   for (const Family& family : data.families) json["families"].push_back(family_json(family));
   json["targets"] = Json::array();
-  for (const TargetForest& target : data.targets) {
+  for (const ModelTarget& target : data.targets) {
     json["targets"].push_back({{"target", std::string(word(target.target))},
                                {"offset", target.offset},
                                {"slope", target.slope},

@@ -1,16 +1,19 @@
 // The family for a problem; null when the model has none for its operation, types and layout. Whether the
 // problem reads C does not matter: a family that reads C also applies to problems that do not, and vice
-// versa.
+// versa. Of an epilogue that another family answers for, the names of configs are those of that family.
 inline const Family* family_of(const Problem& p) {
   if (!is_of_op(p)) return nullptr;
   const Signature wanted = signature_of(p);
-  for (const bool accumulate : {wanted.accumulate, !wanted.accumulate}) {
-    for (const Family& f : families) {
-      const Signature& s = f.signature;
-      if (s.dtype_a == wanted.dtype_a && s.dtype_b == wanted.dtype_b && s.dtype_c == wanted.dtype_c &&
-          s.dtype_acc == wanted.dtype_acc && s.layout == wanted.layout && s.epilogue == wanted.epilogue &&
-          s.accumulate == accumulate) {
-        return &f;
+  for (const Epilogue epilogue :
+       {wanted.epilogue, answering_epilogues[static_cast<std::size_t>(wanted.epilogue)]}) {
+    for (const bool accumulate : {wanted.accumulate, !wanted.accumulate}) {
+      for (const Family& f : families) {
+        const Signature& s = f.signature;
+        if (s.dtype_a == wanted.dtype_a && s.dtype_b == wanted.dtype_b && s.dtype_c == wanted.dtype_c &&
+            s.dtype_acc == wanted.dtype_acc && s.layout == wanted.layout && s.epilogue == epilogue &&
+            s.accumulate == accumulate) {
+          return &f;
+        }
       }
     }
   }

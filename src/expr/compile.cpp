@@ -426,71 +426,36 @@ class Compiler {
 
   // ---- the program
 
-  /// Removes operations that constant folding left unused, numbers the used inputs, and assigns a scratch
-  /// block to each operation.
+  /// Removes operations that constant folding left unused, and numbers the used inputs.
   Program finish() {
-    std::vector<std::uint32_t> last_use(operations_.size(), kNone);  // kNone = unused
-    for (std::size_t i = 0; i < output_count_; ++i) last_use[units_[i].operation] = units_[i].operation;
+    std::vector<std::uint8_t> used(operations_.size(), 0);
+    for (std::size_t i = 0; i < output_count_; ++i) used[units_[i].operation] = 1;
     for (std::size_t i = operations_.size(); i-- > 0;) {
-      if (last_use[i] == kNone) continue;
-      for_each_operand(operations_[i], [&](std::uint32_t operand) {
-        if (last_use[operand] == kNone || last_use[operand] < i)
-          last_use[operand] = static_cast<std::uint32_t>(i);
-      });
+      const Operation& operation = operations_[i];
+      if (used[i] == 0 || arity(operation.code) == 0) continue;
+      used[operation.a] = used[operation.b] = used[operation.c] = 1;
     }
-
     Program program;
     program.groups_.assign(scope_.groups().begin(), scope_.groups().end());
     std::vector<std::uint32_t> renamed(operations_.size(), kNone);
-    std::vector<std::uint32_t> free_slots;
     for (std::size_t i = 0; i < operations_.size(); ++i) {
-      if (last_use[i] == kNone) continue;
+      if (used[i] == 0) continue;
       Operation operation = operations_[i];
-      // The slot is allocated before the operands' slots are released, so an operation never overwrites its
-      // own input.
-      std::uint32_t slot = kNone;
-      if (arity(operation.code) > 0) {
-        if (free_slots.empty()) free_slots.push_back(static_cast<std::uint32_t>(program.slot_count_++));
-        slot = free_slots.back();
-        free_slots.pop_back();
-        give_back_operands(operation, i, last_use, renamed, program, free_slots);
-        // Delivered as an output, not used by other operations.
-        if (last_use[i] == i) free_slots.push_back(slot);
-        for (std::uint32_t* operand : {&operation.a, &operation.b, &operation.c})
-          *operand = renamed[*operand];
-      } else if (operation.code == Code::input) {
+      if (operation.code == Code::input) {
         program.inputs_.push_back(scope_.inputs()[operation.a]);
         operation.a = static_cast<std::uint32_t>(program.inputs_.size() - 1);
+      } else if (operation.code != Code::constant) {
+        for (std::uint32_t* const operand : {&operation.a, &operation.b, &operation.c})
+          *operand = renamed[*operand];
       }
       renamed[i] = static_cast<std::uint32_t>(program.operations_.size());
       program.operations_.push_back(operation);
-      program.slots_.push_back(slot);
     }
     for (std::size_t i = 0; i < output_count_; ++i) {
       program.outputs_.push_back(renamed[units_[i].operation]);
       program.names_.push_back(units_[i].formula->name);
-      program.deliveries_.push_back({program.outputs_.back(), static_cast<std::uint32_t>(i)});
     }
-    std::ranges::stable_sort(program.deliveries_, {}, &Program::Delivery::operation);
     return program;
-  }
-
-  template <class F>
-  static void for_each_operand(const Operation& operation, F&& fn) {
-    const std::uint32_t operands[3] = {operation.a, operation.b, operation.c};
-    for (std::size_t i = 0; i < arity(operation.code); ++i) fn(operands[i]);
-  }
-
-  static void give_back_operands(const Operation& operation, std::size_t position,
-                                 std::vector<std::uint32_t>& last_use, std::span<const std::uint32_t> renamed,
-                                 const Program& program, std::vector<std::uint32_t>& free_slots) {
-    for_each_operand(operation, [&](std::uint32_t operand) {
-      const std::uint32_t slot = program.slots_[renamed[operand]];
-      if (last_use[operand] != position || slot == kNone) return;
-      free_slots.push_back(slot);
-      // Released once, even when it is both operands.
-      last_use[operand] = static_cast<std::uint32_t>(operand);
-    });
   }
 
   const Scope& scope_;

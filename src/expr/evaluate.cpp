@@ -9,8 +9,8 @@
 namespace kscout::expr {
 namespace {
 
-/// Rows per block. With this size, the slots of a program of 100 operations stay in a level-2 cache.
-constexpr std::size_t kBlock = 128;
+/// Rows per block. With this size, the values of a program of 500 operations stay in a level-2 cache.
+constexpr std::size_t kBlock = 64;
 
 template <Code code>
 void apply_block(const Column& a, const Column& b, const Column& c, double* out, std::size_t rows) {
@@ -47,7 +47,8 @@ void Program::evaluate(std::span<const Column> inputs, std::size_t rows, double*
     fail(Errc::invalid_argument, "evaluate: {} columns given, the program reads {}", inputs.size(),
          inputs_.size());
   }
-  if (scratch.blocks.size() < slot_count_ * kBlock) scratch.blocks.resize(slot_count_ * kBlock);
+  const std::size_t block = std::min(rows, kBlock);
+  if (scratch.blocks.size() < operations_.size() * block) scratch.blocks.resize(operations_.size() * block);
   if (scratch.uniform.size() < operations_.size()) {
     scratch.uniform.resize(operations_.size());
     scratch.is_uniform.resize(operations_.size());
@@ -69,43 +70,34 @@ void Program::evaluate(std::span<const Column> inputs, std::size_t rows, double*
     }
   }
 
-  for (const Delivery& delivery : deliveries_) {
-    if (!is_uniform[delivery.operation]) continue;
-    double* to = out + delivery.formula * formula_stride;
-    for (std::size_t row = 0; row < rows; ++row) to[row * row_stride] = uniform[delivery.operation];
-  }
-  for (std::size_t first = 0; first < rows; first += kBlock) {
-    const std::size_t count = std::min(kBlock, rows - first);
+  for (std::size_t first = 0; first < rows; first += block) {
+    const std::size_t count = std::min(block, rows - first);
     const auto column = [&](std::uint32_t position) -> Column {
       if (is_uniform[position]) return {uniform + position, 0};
       const Operation& op = operations_[position];
       if (op.code == Code::input) return {inputs[op.a].data + first, 1};
-      return {scratch.blocks.data() + slots_[position] * kBlock, 1};
+      return {scratch.blocks.data() + position * block, 1};
     };
-    auto delivery = deliveries_.begin();
     for (std::uint32_t i = 0; i < operations_.size(); ++i) {
       const Operation& op = operations_[i];
-      if (!is_uniform[i] && op.code != Code::input) {
-        const Column a = column(op.a), b = column(op.b), c = column(op.c);
-        double* const to = scratch.blocks.data() + slots_[i] * kBlock;
-        with_code(op.code, [&]<Code code>() { apply_block<code>(a, b, c, to, count); });
-      }
-      // The next operation may overwrite a slot, so its values are delivered at once.
-      for (; delivery != deliveries_.end() && delivery->operation == i; ++delivery) {
-        if (is_uniform[i]) continue;
-        const double* const from = column(i).data;
-        double* const to = out + first * row_stride + delivery->formula * formula_stride;
-        for (std::size_t row = 0; row < count; ++row) to[row * row_stride] = from[row];
-      }
+      if (is_uniform[i] || op.code == Code::input) continue;
+      const Column a = column(op.a), b = column(op.b), c = column(op.c);
+      double* const to = scratch.blocks.data() + i * block;
+      with_code(op.code, [&]<Code code>() { apply_block<code>(a, b, c, to, count); });
+    }
+    for (std::size_t formula = 0; formula < size(); ++formula) {
+      const Column from = column(outputs_[formula]);
+      double* const to = out + first * row_stride + formula * formula_stride;
+      for (std::size_t row = 0; row < count; ++row) to[row * row_stride] = from.data[row * from.stride];
     }
   }
 }
 
-double evaluate_one(const Program& program, const Inputs& inputs, std::size_t formula) {
-  std::vector<double> out(program.size());
+std::vector<double> values_of(const Program& program, const Inputs& inputs, std::size_t rows) {
+  std::vector<double> values(program.size() * rows);
   Scratch scratch;
-  program.evaluate(inputs.columns(), 1, out, scratch);
-  return out.at(formula);
+  program.evaluate(inputs.columns(), rows, values, scratch);
+  return values;
 }
 
 ProblemNumbers::ProblemNumbers(ProblemRef problem) noexcept {

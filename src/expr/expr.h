@@ -255,16 +255,8 @@ class Program {
 
  private:
   friend class Compiler;
-  /// A formula that takes the value of an operation.
-  struct Delivery {
-    std::uint32_t operation, formula;
-  };
   std::vector<Operation> operations_;
-  /// Scratch block that an operation writes; none for constants and inputs.
-  std::vector<std::uint32_t> slots_;
-  std::size_t slot_count_ = 0;
   std::vector<std::uint32_t> outputs_;
-  std::vector<Delivery> deliveries_;  ///< in the order of operations
   std::vector<std::string> names_;
   std::vector<Input> inputs_;
   std::vector<Scope::Group> groups_;
@@ -313,7 +305,8 @@ class Inputs {
   std::vector<Column> columns_;
 };
 
-/// Evaluates one formula for one row: a convenience for tests and single values.
-double evaluate_one(const Program& program, const Inputs& inputs, std::size_t formula = 0);
+/// The values of all formulas, formula f of row r at [f * rows + r]; for callers that need them once, because
+/// Program::evaluate can reuse memory.
+std::vector<double> values_of(const Program& program, const Inputs& inputs, std::size_t rows = 1);
 
 }  // namespace kscout::expr

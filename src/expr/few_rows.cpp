@@ -1,6 +1,7 @@
 #include "expr/few_rows.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 
 #include "core/fail.h"
@@ -14,15 +15,19 @@ std::size_t whole_lanes(std::size_t values) {
   return (values + kColumnLanes - 1) / kColumnLanes * kColumnLanes;
 }
 
+/// Whether each call sets the input.
+bool changes(const Input& input) noexcept {
+  return input.depends.on(Source::problem) || input.depends.on(Source::signature);
+}
+
 }  // namespace
 
 /// Sorts operations by how their values vary and assigns each a place.
 class FewRowsCompiler {
  public:
   FewRowsCompiler(const Program& program, std::span<const Column> columns, std::size_t rows,
-                  std::span<const std::uint8_t> changing, std::span<const std::uint8_t> wanted,
-                  FewRowsProgram& to)
-      : program_(program), columns_(columns), rows_(rows), changing_(changing), wanted_(wanted), to_(to) {}
+                  std::span<const std::uint8_t> wanted, FewRows& to)
+      : program_(program), columns_(columns), rows_(rows), wanted_(wanted), to_(to) {}
 
   void run() {
     settle();
@@ -60,7 +65,7 @@ class FewRowsCompiler {
       Operation& op = operations_[i];
       stands_for_[i] = i;
       if (op.code == Code::input) {
-        if (changing_[op.a] != 0) {
+        if (changes(program_.inputs()[op.a])) {
           values_[i].varies = Varies::by_call;
         } else if (agrees(columns_[op.a])) {
           op = {.code = Code::constant, .value = columns_[op.a].data[0]};
@@ -140,7 +145,7 @@ class FewRowsCompiler {
 
   void compute_fixed() {
     const std::size_t room = whole_lanes(rows_);
-    std::vector<FewRowsProgram::Scratch::Line> lines(4 * room / kColumnLanes);
+    std::vector<FewRows::Scratch::Line> lines(4 * room / kColumnLanes);
     const auto part = [&](std::size_t number) {
       return std::data(lines[number * room / kColumnLanes].values);
     };
@@ -174,11 +179,10 @@ class FewRowsCompiler {
       to_.constants_.push_back(operations_[i].value);
       take(i);
     }
-    to_.changing_.assign(
-        static_cast<std::size_t>(std::ranges::count_if(changing_, [](auto c) { return c != 0; })), size_++);
     std::vector<std::uint32_t> number;  // number of each input among the changing ones
-    for (std::uint32_t next = 0; const std::uint8_t changes : changing_)
-      number.push_back(changes ? next++ : 0);
+    std::uint32_t next = 0;
+    for (const Input& input : program_.inputs()) number.push_back(changes(input) ? next++ : 0);
+    to_.changing_.assign(next, size_++);
     for (std::uint32_t i = 0; i < operations(); ++i) {
       if (!values_[i].needed || values_[i].varies != Varies::by_call || constant(i)) continue;
       take(i);
@@ -233,8 +237,8 @@ class FewRowsCompiler {
 
   std::uint32_t take_rows() {
     if (free_.empty()) {
-      size_ += FewRowsProgram::block;
-      return size_ - static_cast<std::uint32_t>(FewRowsProgram::block);
+      size_ += FewRows::block;
+      return size_ - static_cast<std::uint32_t>(FewRows::block);
     }
     const std::uint32_t place = free_.back();
     free_.pop_back();
@@ -251,7 +255,7 @@ class FewRowsCompiler {
 
   void set_outputs() {
     for (std::size_t f = 0; f < program_.size(); ++f) {
-      FewRowsProgram::Output& to = to_.outputs_.emplace_back();
+      FewRows::Output& to = to_.outputs_.emplace_back();
       if (wanted_[f] == 0) continue;
       const Value& value = values_[output(f)];
       to = {constant(output(f)) ? Varies::by_call : value.varies, value.at, value.fixed};
@@ -262,8 +266,8 @@ class FewRowsCompiler {
   const Program& program_;
   std::span<const Column> columns_;
   std::size_t rows_;
-  std::span<const std::uint8_t> changing_, wanted_;
-  FewRowsProgram& to_;
+  std::span<const std::uint8_t> wanted_;
+  FewRows& to_;
   std::vector<Operation> operations_;      ///< operations of the program, after folding
   std::vector<std::uint32_t> stands_for_;  ///< by operation: the operation whose value equals its own
   std::vector<Value> values_;              ///< by operation
@@ -271,22 +275,32 @@ class FewRowsCompiler {
   std::uint32_t size_ = 0;                 ///< size of a scratch so far, in doubles
 };
 
-FewRowsProgram::FewRowsProgram(const Program& program, std::span<const Column> columns, std::size_t rows,
-                               std::span<const std::uint8_t> changing, std::span<const std::uint8_t> wanted) {
-  const std::size_t inputs = program.inputs().size();
-  if (columns.size() != inputs || changing.size() != inputs || wanted.size() != program.size() || rows == 0) {
-    fail(Errc::invalid_argument,
-         "few rows: {} columns and {} marks for {} inputs, {} marks for {} formulas, {} rows", columns.size(),
-         changing.size(), inputs, wanted.size(), program.size(), rows);
+FewRows::FewRows(const Program& program, std::span<const Column> columns, std::size_t rows,
+                 std::span<const std::uint8_t> wanted) {
+  if (columns.size() != program.inputs().size() || wanted.size() != program.size() || rows == 0) {
+    fail(Errc::invalid_argument, "few rows: {} columns for {} inputs, {} marks for {} formulas, {} rows",
+         columns.size(), program.inputs().size(), wanted.size(), program.size(), rows);
   }
-  FewRowsCompiler(program, columns, rows, changing, wanted, *this).run();
+  FewRowsCompiler(program, columns, rows, wanted, *this).run();
+  for (const Input& input : program.inputs()) {
+    if (!changes(input)) continue;
+    const bool of_problem = input.depends.on(Source::problem);
+    if (of_problem) record_ = program.groups()[input.group].record;
+    fields_.push_back(static_cast<std::uint32_t>((of_problem ? 0 : kFields) + input.field));
+  }
 }
 
-void FewRowsProgram::forget_fixed() noexcept {
+void FewRows::require(const Program& conditions, std::span<const Column> columns) {
+  std::vector<std::uint8_t> wanted;
+  for (std::size_t f = 0; f < conditions.size(); ++f) wanted.push_back(conditions.depends(f).problem_only());
+  conditions_.emplace_back(conditions, columns, 1, wanted);
+}
+
+void FewRows::forget_fixed() noexcept {
   for (Output& output : outputs_) output.fixed = {};
 }
 
-void FewRowsProgram::set_call(std::span<const double> changing, Scratch& scratch) const {
+void FewRows::set_call(std::span<const double> changing, Scratch& scratch) const {
   if (scratch.lines_.size() * kColumnLanes < size_) scratch.lines_.resize(size_ / kColumnLanes);
   double* const base = std::data(scratch.lines_.data()->values);
   std::ranges::copy(constants_, base);
@@ -296,7 +310,7 @@ void FewRowsProgram::set_call(std::span<const double> changing, Scratch& scratch
   }
 }
 
-void FewRowsProgram::set_rows(std::span<const std::uint32_t> rows, Scratch& scratch) const noexcept {
+void FewRows::set_rows(std::span<const std::uint32_t> rows, Scratch& scratch) const noexcept {
   double* const base = std::data(scratch.lines_.data()->values);
   const std::size_t columns = table_at_.size();
   for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -308,37 +322,36 @@ void FewRowsProgram::set_rows(std::span<const std::uint32_t> rows, Scratch& scra
   }
 }
 
-std::vector<std::uint8_t> ProblemRows::changing(const Program& program) {
-  std::vector<std::uint8_t> changing;
-  for (const Input& input : program.inputs()) {
-    changing.push_back(input.depends.on(Source::problem) || input.depends.on(Source::signature));
-  }
-  return changing;
-}
-
-ProblemRows::ProblemRows(const Program& program, const Inputs& fixed, std::size_t rows,
-                         std::span<const std::uint8_t> wanted)
-    : program_(program, fixed.columns(), rows, changing(program), wanted) {
-  for (const Input& input : program.inputs()) {
-    const auto field = static_cast<std::uint32_t>(input.field);
-    if (input.depends.on(Source::problem)) {
-      record_ = program.groups()[input.group].record;
-      fields_.push_back(field);
-    } else if (input.depends.on(Source::signature)) {
-      fields_.push_back(static_cast<std::uint32_t>(kFields) + field);
+void FewRows::evaluate(std::size_t formula, std::span<const std::uint32_t> rows, std::span<double> out,
+                       Scratch& scratch) const noexcept {
+  for (std::size_t first = 0; first < rows.size(); first += block) {
+    const auto some = rows.subspan(first, std::min(block, rows.size() - first));
+    set_rows(some, scratch);
+    for (std::size_t i = 0; i < some.size(); ++i) {
+      const Varies how = varies(formula);
+      out[first + i] = how == Varies::never ? fixed(formula)[some[i]]
+                                            : values(formula, scratch)[how == Varies::by_row ? i : 0];
     }
   }
 }
 
-bool ProblemRows::set_problem(ProblemRef problem, FewRowsProgram::Scratch& scratch) const {
-  std::array<double, kInputs> all, changing;
+bool FewRows::set_problem(ProblemRef problem, Scratch& scratch) const {
   if (record_ && record_ != problem.space().fields.data()) return false;
+  for (const FewRows& conditions : conditions_) {
+    if (!conditions.set_problem(problem, scratch)) return false;
+    for (std::size_t f = 0; f < conditions.outputs_.size(); ++f) {
+      if (conditions.varies(f) != Varies::never && *conditions.values(f, scratch) == 0) return false;
+    }
+  }
+  std::array<double, kFields + field_count<Signature>> all, changing;
   std::ranges::copy(ProblemNumbers(problem).all(), all.begin());
   if (std::ranges::any_of(fields_, [](std::uint32_t field) { return field >= kFields; })) {
-    std::ranges::copy(numbers_of(signature_of(problem)), all.begin() + kFields);
+    const Signature signature = signature_of(problem);
+    std::size_t next = kFields;
+    for_each_field<Signature>([&](const auto& field) { all[next++] = to_number(signature.*field.member); });
   }
   for (std::size_t i = 0; i < fields_.size(); ++i) changing[i] = all[fields_[i]];
-  program_.set_call(std::span(changing).first(fields_.size()), scratch);
+  set_call(std::span(changing).first(fields_.size()), scratch);
   return true;
 }
 

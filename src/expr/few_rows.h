@@ -1,19 +1,16 @@
 #pragma once
 /// \file
-/// Evaluates a program for a few rows per call, out of a fixed table of rows, with a few inputs that change
-/// per call.
+/// Evaluates a program for a few rows per call, out of a fixed table of rows, for one problem after another.
 ///
-///     // inputs 0 and 1 are columns of 1,000 rows, input 2 changes with each call
-///     const expr::FewRowsProgram fast(program, columns, 1000, changing, wanted);
-///     expr::FewRowsProgram::Scratch scratch;                          // one per thread, for any programs
-///     fast.set_call(values_of_input_2, scratch);
-///     fast.set_rows(picked, scratch);                                // positions of at most 32 rows
-///     const double x = fast.values(formula, scratch)[i];             // of row picked[i], where it varies by_row
+///     // `fixed` has 1,000 rows of all inputs except those of the problem
+///     expr::FewRows fast(program, fixed.columns(), 1000, wanted);
+///     expr::FewRows::Scratch scratch;                            // one per thread, for any programs
+///     if (!fast.set_problem(problem, scratch)) ...               // the formulas cannot describe it
+///     fast.set_rows(picked, scratch);                            // positions of at most 32 rows
+///     const double x = fast.values(formula, scratch)[i];         // of row picked[i], where it varies by_row
 ///
-/// The constructor computes the values that depend only on rows, set_call() those that depend only on the
-/// call. Results have the bits of Program::evaluate.
-#include <algorithm>
-#include <array>
+/// The constructor computes the values that depend only on rows, set_problem() those that depend only on the
+/// problem. Results have the bits of Program::evaluate. Calls take no lock.
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -34,19 +31,23 @@ enum class Varies : std::uint8_t {
 
 namespace expr {
 
-class FewRowsProgram {
+class FewRows {
  public:
   static constexpr std::size_t block = 32;  ///< maximum number of rows per set_rows()
 
-  /// `columns` as for Program::evaluate (stride 0: one value for all rows). changing[i]: each call sets input
-  /// i, to one value for all rows. wanted[f]: formula f is needed. The constructor keeps no reference to the
+  /// `columns` as for Program::evaluate (stride 0: one value for all rows); those of the problem and its
+  /// signature are not read. wanted[f]: formula f is needed. The constructor keeps no reference to the
   /// arguments. Throws invalid_argument when their sizes differ.
-  FewRowsProgram(const Program& program, std::span<const Column> columns, std::size_t rows,
-                 std::span<const std::uint8_t> changing, std::span<const std::uint8_t> wanted);
+  FewRows(const Program& program, std::span<const Column> columns, std::size_t rows,
+          std::span<const std::uint8_t> wanted);
 
-  /// Memory of calls; set_call() makes it large enough for its program.
+  /// From now on, set_problem() refuses problems for which a formula of `conditions` is 0, except formulas
+  /// that read more than the problem. `columns` has one row.
+  void require(const Program& conditions, std::span<const Column> columns);
+
+  /// Memory of calls; set_problem() makes it large enough for its program.
   class Scratch {
-    friend class FewRowsProgram;
+    friend class FewRows;
     friend class FewRowsCompiler;
     struct alignas(64) Line {
       double values[kColumnLanes];
@@ -66,11 +67,18 @@ class FewRowsProgram {
   /// Frees the values by row: fixed() is empty afterwards.
   void forget_fixed() noexcept;
 
-  /// Sets the changing inputs, in the order of Program::inputs(). Allocates only when `scratch` is smaller
-  /// than this program needs.
+  /// Sets the problem. False when the formulas read problems of another operation, or when a condition does
+  /// not hold. Allocates only when `scratch` is smaller than this program needs.
+  bool set_problem(ProblemRef problem, Scratch& scratch) const;
+  /// Sets the inputs of the problem and its signature, in the order of Program::inputs().
   void set_call(std::span<const double> changing, Scratch& scratch) const;
   /// Sets the rows: at most `block` of them, each below the number of rows.
   void set_rows(std::span<const std::uint32_t> rows, Scratch& scratch) const noexcept;
+
+  /// Writes a formula for any number of rows, after set_problem(). Not after forget_fixed().
+  /// out.size() == rows.size().
+  void evaluate(std::size_t formula, std::span<const std::uint32_t> rows, std::span<double> out,
+                Scratch& scratch) const noexcept;
 
   /// Number of operations per call, and per set_rows().
   std::size_t call_steps() const noexcept { return call_steps_.size(); }
@@ -102,44 +110,13 @@ class FewRowsProgram {
   std::vector<std::uint32_t> table_at_;
   std::vector<Output> outputs_;
   std::size_t size_ = kColumnLanes;  ///< size of a scratch, in doubles
-};
 
-// ---- Evaluates a program whose changing inputs are those of the problem.
-//
-//     const expr::ProblemRows rows(program, fixed, 1000, wanted);      // fixed: inputs without the problem
-//     if (rows.set_problem(problem, scratch)) rows.program().set_rows(picked, scratch);
-
-class ProblemRows {
- public:
-  /// `fixed` contains `rows` rows of all inputs except the problem and its signature. The constructor keeps
-  /// no reference to the arguments.
-  ProblemRows(const Program& program, const Inputs& fixed, std::size_t rows,
-              std::span<const std::uint8_t> wanted);
-
-  const FewRowsProgram& program() const noexcept { return program_; }
-  void forget_fixed() noexcept { program_.forget_fixed(); }
-  /// False when the formulas read problems of another operation.
-  bool set_problem(ProblemRef problem, FewRowsProgram::Scratch& scratch) const;
-
- private:
   static constexpr std::size_t kFields = kMaxProblemFields;
-  static constexpr std::size_t kInputs = kFields + field_count<Signature>;
-  static std::vector<std::uint8_t> changing(const Program& program);
-
-  FewRowsProgram program_;
   const void* record_ = nullptr;  ///< the kind of problem that the formulas read; null = any
   /// Field of each changing input: of the problem, or kFields + field of the signature.
   std::vector<std::uint32_t> fields_;
+  std::vector<FewRows> conditions_;
 };
-
-/// The values of a record's fields, in order.
-template <Record T>
-std::array<double, field_count<T>> numbers_of(const T& record) {
-  std::array<double, field_count<T>> numbers;
-  std::size_t next = 0;
-  for_each_field<T>([&](const auto& field) { numbers[next++] = to_number(record.*field.member); });
-  return numbers;
-}
 
 }  // namespace expr
 }  // namespace kscout

@@ -22,21 +22,26 @@
 namespace kscout {
 namespace {
 
+/// Values of a formula over c., d., s., one per config.
+std::vector<double> formula_values(const FamilyFile& file, const std::string& formula, const Device& device,
+                                   const Signature& signature, const ConfigTable& configs) {
+  // Each op has its own space, with the same axes and formulas.
+  const auto program =
+      expr::Program::compile({{"value", formula}}, family_scope(configs.space(), file.formulas, false));
+  expr::Inputs inputs(program);
+  inputs.set_rows("c", configs);
+  inputs.set("d", device);
+  inputs.set("s", signature);
+  return expr::values_of(program, inputs, configs.size());
+}
+
 /// The first config that satisfies a formula of the list; an earlier formula has priority over an earlier
 /// config.
 std::size_t default_position(const FamilyFile& file, const FamilyRequest& request,
                              const ConfigTable& configs) {
   for (const std::string& text : file.rule_set(request.rules).default_config) {
-    const auto program =
-        expr::Program::compile({{"default_config", text}}, family_scope(*file.space, file.formulas, false));
-    expr::Inputs inputs(program);
-    inputs.set_rows("c", configs);
-    inputs.set("d", request.device);
-    inputs.set("s", request.signature);
-    std::vector<double> holds(configs.size());
-    expr::Scratch scratch;
-    program.evaluate(inputs.columns(), configs.size(), holds, scratch);
-    const auto found = std::ranges::find_if(holds, [](double value) { return value != 0 && value == value; });
+    const auto holds = formula_values(file, text, request.device, request.signature, configs);
+    const auto found = std::ranges::find_if(holds, admits);
     if (found != holds.end()) return static_cast<std::size_t>(found - holds.begin());
   }
   return 0;
@@ -207,21 +212,12 @@ struct Place {
   std::size_t signature, row;
 };
 
-/// Values of a formula over c., d., s., one per config of all signatures, in order.
+/// formula_values() of the configs of all signatures, in order.
 std::vector<double> values_of(const FamilyFile& file, const std::string& formula, const Device& device,
                               const std::vector<SignatureConfigs>& all) {
   std::vector<double> values;
   for (const auto& [signature, configs] : all) {
-    // Each op has its own space, with the same axes and formulas.
-    const auto program =
-        expr::Program::compile({{"sample", formula}}, family_scope(configs.space(), file.formulas, false));
-    expr::Inputs inputs(program);
-    inputs.set_rows("c", configs);
-    inputs.set("d", device);
-    inputs.set("s", signature);
-    std::vector<double> column(configs.size());
-    expr::Scratch scratch;
-    if (!configs.empty()) program.evaluate(inputs.columns(), configs.size(), column, scratch);
+    const auto column = formula_values(file, formula, device, signature, configs);
     values.insert(values.end(), column.begin(), column.end());
   }
   return values;

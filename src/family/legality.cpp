@@ -1,7 +1,6 @@
 #include "family/legality.h"
 
 #include <algorithm>
-#include <array>
 #include <iterator>
 #include <limits>
 #include <map>
@@ -39,7 +38,7 @@ class RuleGroup {
 
   /// What the rules say. A rule whose value is unknown does not refuse: a later rule may.
   Verdict verdict(const expr::Inputs& inputs) const {
-    const std::span<const double> values = evaluate(inputs);
+    const std::vector<double> values = expr::values_of(program_, inputs);
     const Rule* unknown = nullptr;
     for (std::size_t i = 0; i < rules_.size(); ++i) {
       if (values[i] == 0) return {VerdictStatus::refused, rules_[i].name, rules_[i].because, rules_[i].since};
@@ -53,7 +52,7 @@ class RuleGroup {
 
   /// The reason of the first rule that refuses; rules that read other sources than `sources` are skipped.
   std::string refusal(const expr::Inputs& inputs, const Device& device, std::uint32_t sources = ~0U) const {
-    const std::span<const double> values = evaluate(inputs);
+    const std::vector<double> values = expr::values_of(program_, inputs);
     for (std::size_t i = 0; i < rules_.size(); ++i) {
       if (admits(values[i]) || (program_.depends(i).sources & ~sources) != 0) continue;
       return fmt::format("rule '{}': {} ({})", rules_[i].name, rules_[i].because,
@@ -63,15 +62,6 @@ class RuleGroup {
   }
 
  private:
-  /// The value of each rule; valid until the thread's next call.
-  std::span<const double> evaluate(const expr::Inputs& inputs) const {
-    thread_local expr::Scratch scratch;
-    thread_local std::vector<double> values;
-    values.resize(rules_.size());
-    program_.evaluate(inputs.columns(), 1, values, scratch);
-    return values;
-  }
-
   /// "c.kind = tiled, c.mr = 9": the values that a rule reads.
   std::string values_read(std::size_t rule, const expr::Inputs& inputs, const Device& device) const {
     const auto operations = program_.operations();
@@ -176,15 +166,11 @@ expr::Inputs inputs_of(const expr::Program& program, ProblemRef problem, const S
 }
 
 /// The values of the two formulas of CompiledRules::limits.
-std::array<double, 2> limit_values(ProblemRef problem, const KernelConfig& asked, const Device& device) {
+std::vector<double> limit_values(ProblemRef problem, const KernelConfig& asked, const Device& device) {
   const KernelConfig config = nvidia_member_config(asked);
   const Signature signature = signature_of(problem);
   const expr::Program& program = rules_of(*config.space).limits;
-  const expr::Inputs inputs = inputs_of(program, problem, signature, config, device);
-  thread_local expr::Scratch scratch;
-  std::array<double, 2> values{};
-  program.evaluate(inputs.columns(), 1, values, scratch);
-  return values;
+  return expr::values_of(program, inputs_of(program, problem, signature, config, device));
 }
 
 }  // namespace

@@ -38,15 +38,15 @@ expr::Inputs fixed_inputs(const expr::Program& program, const ConfigTable& confi
 ApplicabilityRules::ApplicabilityRules(std::span<const Rule> rules, const ConfigTable& configs,
                                        std::span<const Traits> traits, const Device& device)
     : program_(compile_rules(rules, configs.space())),
-      rows_(program_, fixed_inputs(program_, configs, traits, device), configs.size(),
+      rows_(program_, fixed_inputs(program_, configs, traits, device).columns(), configs.size(),
             std::vector<std::uint8_t>(program_.size(), 1)),
       admitted_(configs.size(), 1) {
   for (std::uint32_t rule = 0; rule < program_.size(); ++rule) {
-    const Varies varies = rows_.program().varies(rule);
+    const Varies varies = rows_.varies(rule);
     if (varies == Varies::by_call) by_problem_.push_back(rule);
     if (varies == Varies::by_row) by_config_.push_back(rule);
     if (varies != Varies::never) continue;
-    const auto answers = rows_.program().fixed(rule);
+    const auto answers = rows_.fixed(rule);
     for (std::size_t config = 0; config < configs.size(); ++config)
       admitted_[config] &= admits(answers[config]);
   }
@@ -57,16 +57,16 @@ bool ApplicabilityRules::set_problem(ProblemRef problem, Scratch& scratch) const
   if (!rows_.set_problem(problem, scratch)) {
     fail(Errc::unsupported, "{}: the formulas read problems of another operation", print(problem));
   }
-  return std::ranges::all_of(
-      by_problem_, [&](std::uint32_t rule) { return admits(*rows_.program().values(rule, scratch)); });
+  return std::ranges::all_of(by_problem_,
+                             [&](std::uint32_t rule) { return admits(*rows_.values(rule, scratch)); });
 }
 
 void ApplicabilityRules::evaluate_block(std::span<const std::uint32_t> picked,
                                         std::span<std::uint8_t> applicable, Scratch& scratch) const {
-  rows_.program().set_rows(picked, scratch);
+  rows_.set_rows(picked, scratch);
   for (std::size_t i = 0; i < picked.size(); ++i) applicable[i] = admitted_[picked[i]];
   for (const std::uint32_t rule : by_config_) {
-    const double* const answers = rows_.program().values(rule, scratch);
+    const double* const answers = rows_.values(rule, scratch);
     for (std::size_t i = 0; i < picked.size(); ++i) applicable[i] &= admits(answers[i]);
   }
 }
@@ -77,8 +77,8 @@ void ApplicabilityRules::evaluate(ProblemRef problem, std::span<const std::uint3
     std::ranges::fill(applicable, 0);
     return;
   }
-  for (std::size_t first = 0; first < picked.size(); first += expr::FewRowsProgram::block) {
-    const std::size_t count = std::min(expr::FewRowsProgram::block, picked.size() - first);
+  for (std::size_t first = 0; first < picked.size(); first += expr::FewRows::block) {
+    const std::size_t count = std::min(expr::FewRows::block, picked.size() - first);
     evaluate_block(picked.subspan(first, count), applicable.subspan(first, count), scratch);
   }
 }
@@ -93,7 +93,7 @@ void ApplicabilityRules::evaluate(ProblemRef problem, std::span<std::uint8_t> ap
     std::ranges::fill(applicable, 0);
     return;
   }
-  std::array<std::uint32_t, expr::FewRowsProgram::block> picked;
+  std::array<std::uint32_t, expr::FewRows::block> picked;
   for (std::size_t first = 0; first < applicable.size(); first += picked.size()) {
     const std::size_t count = std::min(picked.size(), applicable.size() - first);
     std::iota(picked.begin(), picked.end(), static_cast<std::uint32_t>(first));
@@ -126,8 +126,7 @@ std::vector<bool> holding_configs(const expr::Formula& formula, std::span<const 
     inputs.set("c", config);
     inputs.set("d", device);
     inputs.set("s", signature);
-    const double value = expr::evaluate_one(program, inputs);
-    holding.push_back(value == value && value != 0);
+    holding.push_back(admits(expr::values_of(program, inputs).front()));
   }
   return holding;
 }

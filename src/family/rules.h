@@ -29,7 +29,7 @@ namespace kscout {
 class ApplicabilityRules {
  public:
   /// Grows on first use, then is reused for the rules of any family.
-  using Scratch = expr::FewRowsProgram::Scratch;
+  using Scratch = expr::FewRows::Scratch;
 
   /// Copies the inputs of the rules. Rules are self-contained: they use no formula of a family file. Throws
   /// invalid_argument when a rule does not compile.
@@ -51,12 +51,12 @@ class ApplicabilityRules {
   /// Sets the problem; false when a rule that reads only the problem refuses it. Throws unsupported for a
   /// problem of another operation.
   bool set_problem(ProblemRef problem, Scratch& scratch) const;
-  /// evaluate() for at most expr::FewRowsProgram::block configs, after set_problem().
+  /// evaluate() for at most expr::FewRows::block configs, after set_problem().
   void evaluate_block(std::span<const std::uint32_t> picked, std::span<std::uint8_t> applicable,
                       Scratch& scratch) const;
 
   expr::Program program_;
-  expr::ProblemRows rows_;
+  expr::FewRows rows_;
   std::vector<std::uint8_t> admitted_;  ///< by config: 0 = a rule refuses it for every problem
   /// Rules that read only the problem, and rules that read problem and config.
   std::vector<std::uint32_t> by_problem_, by_config_;

@@ -70,19 +70,17 @@ Schema::Schema(SchemaData data) : data_(std::move(data)) {
   const auto features = formulas_of(data_.features);
   program_ = std::make_shared<const expr::Program>(expr::Program::compile(features, scope));
   scope.add_formulas(features);
-  auto of_problem = std::make_shared<std::vector<Check>>(),
-       of_config = std::make_shared<std::vector<Check>>();
-  for (const Requirement& requirement : data_.requirements) {
-    Check check{expr::Program::compile({{"requirement", requirement.formula}}, scope), requirement.because};
-    const expr::Depends depends = check.program.depends(0);
+  std::vector<expr::Formula> conditions;
+  for (const Requirement& requirement : data_.requirements)
+    conditions.push_back({fmt::format("requirement {}", conditions.size() + 1), requirement.formula});
+  requirements_ = std::make_shared<const expr::Program>(expr::Program::compile(conditions, scope));
+  for (std::size_t i = 0; i < conditions.size(); ++i) {
+    const expr::Depends depends = requirements_->depends(i);
     if (!depends.problem_only() && !depends.config_only()) {
       fail(Errc::invalid_argument, "schema '{}': requirement '{}' mixes problem and config", data_.name,
-           requirement.formula);
+           conditions[i].text);
     }
-    (depends.problem_only() ? *of_problem : *of_config).push_back(std::move(check));
   }
-  problem_checks_ = std::move(of_problem);
-  config_checks_ = std::move(of_config);
   hash_ = hash_of(data_);
 }
 
@@ -159,17 +157,17 @@ void Schema::evaluate(ProblemRef problem, const Device& device, const ConfigTabl
   }
   if (!same_operation(problem.op(), data_.op))
     fail(Errc::unsupported, "{}: the formulas read problems of another operation", print(problem));
-  expr::Scratch scratch;
-  for (const Check& check : *problem_checks_) {
-    expr::Inputs inputs(check.program);
-    inputs.set("d", device);
-    inputs.set("p", problem);
-    double held = 0;
-    check.program.evaluate(inputs.columns(), 1, std::span(&held, 1), scratch);
-    if (!(held != 0)) refuse(data_, print(problem), check.because);
+  expr::Inputs conditions(*requirements_);
+  conditions.set("d", device);
+  conditions.set("p", problem);
+  const std::vector<double> holds = expr::values_of(*requirements_, conditions);
+  for (std::size_t i = 0; i < holds.size(); ++i) {
+    if (requirements_->depends(i).problem_only() && holds[i] == 0)
+      refuse(data_, print(problem), data_.requirements[i].because);
   }
   expr::Inputs inputs = fixed_inputs(*program_, device, configs, traits);
   inputs.set("p", problem);
+  expr::Scratch scratch;
   program_->evaluate(inputs.columns(), configs.size(), out.data(), size(), 1, scratch);
 }
 
@@ -185,11 +183,9 @@ void Schema::evaluate_problem(ProblemRef problem, const Device& device, std::spa
   expr::Inputs inputs(*program_);
   inputs.set("p", problem);
   inputs.set("d", device);
-  expr::Scratch scratch;
-  program_->evaluate(inputs.columns(), 1, out, scratch);
-  for (std::size_t i = 0; i < size(); ++i) {
-    if (!depends(i).problem_only()) out[i] = std::numeric_limits<double>::quiet_NaN();
-  }
+  const std::vector<double> all = expr::values_of(*program_, inputs);
+  for (std::size_t i = 0; i < size(); ++i)
+    out[i] = depends(i).problem_only() ? all[i] : std::numeric_limits<double>::quiet_NaN();
 }
 
 namespace {
@@ -228,17 +224,25 @@ expr::Inputs Schema::fixed_inputs(const expr::Program& program, const Device& de
 void Schema::check_configs(const Device& device, const ConfigTable& configs,
                            std::span<const Traits> traits) const {
   fixed_inputs(*program_, device, configs, traits);
-  std::vector<double> holds(configs.size());
-  expr::Scratch scratch;
-  for (const Check& check : *config_checks_) {
-    const auto inputs = fixed_inputs(check.program, device, configs, traits);
-    check.program.evaluate(inputs.columns(), configs.size(), holds, scratch);
-    const auto refused = std::ranges::find_if(holds, [](double held) { return !(held != 0); });
-    if (refused != holds.end()) {
-      const auto row = static_cast<std::size_t>(refused - holds.begin());
-      refuse(data_, "a config with " + known_words(configs, row), check.because);
-    }
+  const std::size_t rows = configs.size();
+  const auto inputs = fixed_inputs(*requirements_, device, configs, traits);
+  const std::vector<double> holds = expr::values_of(*requirements_, inputs, rows);
+  for (std::size_t i = 0; i < holds.size(); ++i) {
+    if (!requirements_->depends(i / rows).problem_only() && holds[i] == 0)
+      refuse(data_, "a config with " + known_words(configs, i % rows), data_.requirements[i / rows].because);
   }
+}
+
+expr::FewRows Schema::few_rows(const Device& device, const ConfigTable& configs,
+                               std::span<const Traits> traits, std::span<const std::uint8_t> wanted) const {
+  check_configs(device, configs, traits);
+  expr::FewRows rows(*program_, fixed_inputs(*program_, device, configs, traits).columns(), configs.size(),
+                     wanted);
+  if (data_.requirements.empty()) return rows;
+  expr::Inputs inputs(*requirements_);
+  inputs.set("d", device);
+  rows.require(*requirements_, inputs.columns());
+  return rows;
 }
 
 std::string_view default_schema(Op op, std::string_view provider, DeviceKind kind) noexcept {

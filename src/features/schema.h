@@ -7,9 +7,8 @@
 ///     std::vector<double> matrix(configs.size() * schema.size());
 ///     schema.evaluate(problem, device, configs, traits, matrix);       // row-major: configs x features
 ///
-///     const Schema::Rows rows(schema, device, configs, traits);  // the same for many problems and threads
-///     Schema::Rows::Scratch scratch;                             // one per thread
-///     rows.evaluate(problem, matrix, scratch);
+///     // for many problems and threads, a few configs at a time (expr/few_rows.h)
+///     const expr::FewRows rows = schema.few_rows(device, configs, traits, wanted);
 ///
 /// Formulas may use `p.` (fields of the problem), `d.` (Device), `t.` (Traits) and, in schemas
 /// that name a provider, `c.` (axes of its config space). Schemas are data: families/features_*.toml. A model
@@ -28,6 +27,7 @@
 #include <kscout/traits.h>
 
 #include "expr/expr.h"
+#include "expr/few_rows.h"
 
 namespace kscout {
 
@@ -115,23 +115,20 @@ class Schema {
   /// Throws the errors of evaluate() that do not depend on the problem.
   void check_configs(const Device& device, const ConfigTable& configs, std::span<const Traits> traits) const;
 
-  /// The schema over fixed configs and device, for many problems and threads (features/few_rows.h).
-  class FewRows;
+  /// The features over fixed configs and device, for many problems and threads; wanted[f]: feature f is read.
+  /// set_problem() refuses what the schema cannot describe. Throws the errors of evaluate(). Keeps no
+  /// reference to the arguments.
+  expr::FewRows few_rows(const Device& device, const ConfigTable& configs, std::span<const Traits> traits,
+                         std::span<const std::uint8_t> wanted) const;
 
  private:
-  /// A compiled requirement.
-  struct Check {
-    expr::Program program;
-    std::string because;
-  };
-
   /// The inputs of formulas except the problem.
   expr::Inputs fixed_inputs(const expr::Program& program, const Device& device, const ConfigTable& configs,
                             std::span<const Traits> traits) const;
 
   SchemaData data_;
-  std::shared_ptr<const expr::Program> program_;
-  std::shared_ptr<const std::vector<Check>> problem_checks_, config_checks_;
+  std::shared_ptr<const expr::Program> program_;       ///< the features
+  std::shared_ptr<const expr::Program> requirements_;  ///< in the order of data_.requirements
   std::uint64_t hash_ = 0;
 };
 

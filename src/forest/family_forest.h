@@ -2,48 +2,42 @@
 /// \file
 /// Scores any configs of one family exactly for one problem, by a forest.
 ///
-///     const FamilyForest fast(forest, of_problem, schema, family.device, family.configs, family.traits);
+///     const FamilyForest fast(forest, of_problem, features_of_problem, schema, family);
 ///     FamilyForest::Scratch scratch;                          // one per thread, for any families
 ///     const std::vector<std::uint32_t> picked = {7, 3, 99};   // positions in the family, any number
 ///     std::vector<double> scores(picked.size());
 ///     if (!fast.scores(problem, picked, scores, scratch)) ... // the schema cannot describe the problem
 ///
 /// The constructor ranks the features that depend only on the config. Each call computes the features of the
-/// problem once, and the features of both in blocks of 32 configs (features/few_rows.h, forest/exact.h).
+/// problem once, and the features of both in blocks of 32 configs (expr/few_rows.h, forest/exact.h).
 /// Scores equal Schema::evaluate and Forest::predict bit for bit. Cost: docs/bench/select.md.
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <vector>
 
-#include <kscout/config.h>
-#include <kscout/device.h>
-#include <kscout/problem.h>
-#include <kscout/traits.h>
+#include <kscout/any_problem.h>
+#include <kscout/family.h>
 
-#include "features/few_rows.h"
+#include "expr/few_rows.h"
+#include "features/schema.h"
 #include "forest/exact.h"
 
 namespace kscout {
 
 class FamilyForest {
  public:
-  /// A second forest that reads only the problem: its feature i is feature features[i] of the schema.
-  struct ProblemForest {
-    const Forest& forest;
-    std::span<const std::uint32_t> features;
-  };
-
-  /// `first_trees`: number of trees that first_scores() sums, at most those of `forest`; 0: it is not called.
-  /// Throws the errors of Schema::evaluate, and invalid_argument when the forest does not read the schema's
-  /// features. Keeps no reference to the arguments.
-  FamilyForest(const Forest& forest, const ProblemForest& of_problem, const Schema& schema,
-               const Device& device, const ConfigTable& configs, std::span<const Traits> traits,
+  /// `of_problem`: a second forest, which reads only the problem: its feature i is feature
+  /// features_of_problem[i] of the schema. `first_trees`: number of trees that first_scores() sums, at most
+  /// those of `forest`; 0: it is not called. Throws the errors of Schema::evaluate, and invalid_argument when
+  /// the forests do not read the schema's features. Keeps no reference to the arguments.
+  FamilyForest(const Forest& forest, const Forest& of_problem,
+               std::span<const std::uint32_t> features_of_problem, const Schema& schema, const Family& family,
                std::size_t first_trees = 0);
 
   /// Memory of a call, which grows when a forest needs more.
   struct Scratch {
-    expr::FewRowsProgram::Scratch features;
+    expr::FewRows::Scratch features;
     ExactForest::Scratch ranks;
     std::vector<const double*> values;  ///< by feature of a forest
   };
@@ -67,9 +61,9 @@ class FamilyForest {
                  std::span<double> out, Scratch& scratch) const;
 
   std::size_t size_;
-  std::vector<std::uint32_t> of_problem_features_;
-  Schema::FewRows features_;
+  std::vector<std::uint32_t> features_of_problem_;
   std::vector<std::uint8_t> wanted_;  ///< features that the forests read
+  expr::FewRows features_;
   ExactForest forest_, of_problem_;
   std::optional<ExactForest> first_;
 };

@@ -72,11 +72,29 @@ struct ForestCounts {
 };
 static_assert(sizeof(ForestCounts) == 32);
 
+/// Calls use(array, its length) for each array of a forest section, in order.
+template <class F, class Use>
+void each_array(F& forest, const ForestCounts& n, const Use& use) {
+  const std::uint64_t trees = std::uint64_t{n.trees} + 1, sets = std::uint64_t{n.sets} + 1;
+  use(forest.threshold, n.nodes);
+  use(forest.leaf_value, n.leaves);
+  use(forest.tree_nodes, trees);
+  use(forest.tree_leaves, trees);
+  use(forest.feature, n.nodes);
+  use(forest.left, n.nodes);
+  use(forest.right, n.nodes);
+  use(forest.set_words, sets);
+  use(forest.set_bits, n.words);
+  use(forest.decision, n.nodes);
+}
+
 /// Bytes of a forest section before padding. 32-bit counts cannot overflow 64 bits.
 std::uint64_t forest_size(const ForestCounts& n) {
-  const std::uint64_t trees = std::uint64_t{n.trees} + 1, sets = std::uint64_t{n.sets} + 1;
-  return sizeof n + 8 * (std::uint64_t{n.nodes} + n.leaves) + 4 * (2 * trees + 3 * std::uint64_t{n.nodes}) +
-         4 * (sets + n.words) + n.nodes;
+  std::uint64_t size = sizeof n;
+  const Forest none;
+  each_array(none, n,
+             [&]<class T>(const std::vector<T>&, std::uint64_t count) { size += sizeof(T) * count; });
+  return size;
 }
 
 }  // namespace
@@ -179,16 +197,8 @@ std::string forest_bytes(const Forest& forest) {
   std::string bytes;
   bytes.reserve(forest_size(counts) + 8);
   put(bytes, counts);
-  put_array<double>(bytes, forest.threshold);
-  put_array<double>(bytes, forest.leaf_value);
-  put_array<std::uint32_t>(bytes, forest.tree_nodes);
-  put_array<std::uint32_t>(bytes, forest.tree_leaves);
-  put_array<std::uint32_t>(bytes, forest.feature);
-  put_array<std::int32_t>(bytes, forest.left);
-  put_array<std::int32_t>(bytes, forest.right);
-  put_array<std::uint32_t>(bytes, forest.set_words);
-  put_array<std::uint32_t>(bytes, forest.set_bits);
-  put_array<std::uint8_t>(bytes, forest.decision);
+  each_array(forest, counts,
+             [&]<class T>(const std::vector<T>& array, std::uint64_t) { put_array<T>(bytes, array); });
   pad_to_8(bytes);
   return bytes;
 }
@@ -207,16 +217,7 @@ Forest parse_forest(std::string_view bytes) {
   forest.feature_count = n.features;
   forest.average = n.average != 0;
   Arrays arrays(bytes.substr(sizeof n));
-  arrays.take(forest.threshold, n.nodes);
-  arrays.take(forest.leaf_value, n.leaves);
-  arrays.take(forest.tree_nodes, std::size_t{n.trees} + 1);
-  arrays.take(forest.tree_leaves, std::size_t{n.trees} + 1);
-  arrays.take(forest.feature, n.nodes);
-  arrays.take(forest.left, n.nodes);
-  arrays.take(forest.right, n.nodes);
-  arrays.take(forest.set_words, std::size_t{n.sets} + 1);
-  arrays.take(forest.set_bits, n.words);
-  arrays.take(forest.decision, n.nodes);
+  each_array(forest, n, [&](auto& array, std::uint64_t count) { arrays.take(array, count); });
   check(forest);
   return forest;
 }

@@ -142,9 +142,11 @@ Json sources_json(const GenerateRequest& request, const GenerateReport& report, 
   json["device"] = request.family.device.name;
   json["rules"] = request.family.rules;
   json["filter"] = request.family.filter;
-  for (const Signature& s : request.signatures)
-    json["signatures"].push_back(
-        {{"op", word(s.op)}, {"dtype", word(s.dtype_a)}, {"layout", word(s.layout)}});
+  for (const Signature& s : request.signatures) {
+    Json& one = json["signatures"].emplace_back(
+        Json{{"op", word(s.op)}, {"dtype", word(s.dtype_a)}, {"layout", word(s.layout)}});
+    if (s.epilogue != Epilogue::none) one["epilogue"] = word(s.epilogue);
+  }
   json["shared"].push_back({{"file", kAbi}, {"checksum", checksum(embedded_file(kAbi))}});
   for (const auto& [file, from] : emitter.shared)
     json["shared"].push_back({{"file", file}, {"checksum", checksum(embedded_file(from))}});

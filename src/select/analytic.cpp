@@ -44,8 +44,9 @@ const Analytic::Entry& Analytic::entry(const Signature& signature) const {
   try {
     entry->family = make_(signature);
     const Family& family = entry->family;
-    entry->costs.emplace(analytic_schema(signature.op, family.provider), family.device, family.configs,
-                         family.traits, std::array<std::uint8_t, 1>{1});
+    entry->costs =
+        analytic_schema(signature.op, family.provider)
+            .few_rows(family.device, family.configs, family.traits, std::array<std::uint8_t, 1>{1});
     entry->compiled.emplace(family);
     entry->allowed = allowed_configs(entry->family, disabled_, limit_);
   } catch (const Error& error) {
@@ -62,11 +63,13 @@ std::size_t Analytic::rank(const Entry& entry, ProblemRef problem, std::span<Ran
   constexpr double kUntold = std::numeric_limits<double>::max();  // a cost above all known costs
   const auto able = family.able(problem, entry.allowed, scratch);
   scratch.scores.resize(able.size());
-  if (!entry.costs->evaluate(problem, able, scratch.scores, scratch.forest.features)) {
+  expr::FewRows::Scratch& values = scratch.forest.features;
+  if (!entry.costs->set_problem(problem, values)) {
     const Schema& schema = analytic_schema(problem.op(), entry.family.provider);
     std::vector<double> all(entry.family.configs.size());
     schema.evaluate(problem, entry.family.device, entry.family.configs, entry.family.traits, all);  // throws
   }
+  entry.costs->evaluate(0, able, std::span(scratch.scores).first(able.size()), values);
   source = ChoiceSource::fallback;
   for (std::size_t i = 0; i < able.size(); ++i) {
     double& score = scratch.scores[i];

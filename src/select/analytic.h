@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Ranks configs without a model, by the analytic time of schemas `gemm` and `conv` (roofline and tile
+/// Ranks configs without a model, by the analytic time of the default schemas (roofline and tile
 /// quantisation).
 ///
 ///     const Analytic analytic(families_by_rules({.provider = "native", .device = detect_cpu()}));
@@ -19,7 +19,7 @@
 
 #include "core/fork_mutex.h"
 #include "core/thread_limit.h"
-#include "features/few_rows.h"
+#include "expr/few_rows.h"
 #include "select/compiled_family.h"
 
 namespace kscout {
@@ -37,7 +37,7 @@ class Analytic {
     Signature signature;
     Family family;
     std::optional<CompiledFamily> compiled;
-    std::optional<Schema::FewRows> costs;  ///< one feature: the analytic time
+    std::optional<expr::FewRows> costs;  ///< one feature: the analytic time
     /// 0 = the environment or the thread limit excludes the config; empty: all are allowed.
     std::vector<std::uint8_t> allowed;
     std::optional<Error> error;  ///< the error of enumerate()

@@ -44,7 +44,7 @@ void check_families(const std::vector<Family>& families) {
 void check_targets(const ModelData& data) {
   if (data.targets.empty()) fail(Errc::invalid_argument, "a model needs at least one target");
   for (std::size_t i = 0; i < data.targets.size(); ++i) {
-    const TargetForest& target = data.targets[i];
+    const ModelTarget& target = data.targets[i];
     if (target.forest.feature_count != data.schema->size()) {
       fail(Errc::invalid_argument, "the forest of target {} reads {} features, the schema has {}",
            word(target.target), target.forest.feature_count, data.schema->size());
@@ -86,7 +86,7 @@ void check_any_cpu(const ModelData& data) {
   if (data.shortlist || data.confidence || data.region ||
       data.families.front().device.kind != DeviceKind::cpu)
     fail(Errc::invalid_argument, "a model for any CPU has no shortlist, no confidence, no region and no GPU");
-  for (const TargetForest& target : data.targets) {
+  for (const ModelTarget& target : data.targets) {
     if (target.target != Target::relative && target.target != Target::rank)
       fail(Errc::invalid_argument, "target {} of a model for any CPU: relative or rank", word(target.target));
   }
@@ -105,7 +105,7 @@ void check_confidence(const ModelData& data) {
 }
 
 void check_shortlist(const ModelData& data) {
-  for (const TargetForest& target : data.targets) {
+  for (const ModelTarget& target : data.targets) {
     if (data.first_trees > target.forest.tree_count()) {
       fail(Errc::invalid_argument,
            "the first {} trees of target {} choose the shortlist, but it has {} trees", data.first_trees,

@@ -37,7 +37,7 @@ double largest(std::span<const double> values) {
 }
 
 const Forest& forest_of(const Model& model, Target target) {
-  return std::ranges::find(model.data().targets, target, &TargetForest::target)->forest;
+  return std::ranges::find(model.data().targets, target, &ModelTarget::target)->forest;
 }
 
 }  // namespace

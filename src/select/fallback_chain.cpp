@@ -21,8 +21,8 @@ namespace kscout {
 namespace {
 
 NameSpace names_of(const SelectorRequest& request, const std::optional<LoadedModel>& model) {
-  if (!model) return {request.provider, request.device, {}, request.rules};
-  return {std::string(model->model.provider()), request.device, model->model.data().families, request.rules};
+  if (!model) return {request.provider, request.device, nullptr, request.rules};
+  return {std::string(model->model.provider()), request.device, &model->model, request.rules};
 }
 
 /// A family of one config. Its applicability rules are those of the model's family, or else of the family
@@ -141,7 +141,7 @@ FallbackChain::FallbackChain(const FallbackInputs& base, std::optional<LoadedMod
                : "not_charged: only a model knows set-up times, and there is none: calls have no effect";
   if (model_) {
     for (const Family* const family : model_->model.families()) {
-      allowed_.push_back(allowed_configs(*family, switches_.disabled, limit_));
+      allowed_.push_back(allowed_configs(*family, switches_.disabled, limit_, &model_->model));
     }
     if (base.request.absence) leave_out_absent(base);
   }

@@ -87,7 +87,7 @@ struct Model::Compiled {
   }
 
   /// The forest of a target over a family; created at first use.
-  const FamilyForest& forest_over(const Family& family, const TargetForest& target) const {
+  const FamilyForest& forest_over(const Family& family, const ModelTarget& target) const {
     const std::size_t row = position(family);
     const auto column = static_cast<std::size_t>(&target - data.targets.data());
     std::atomic<const FamilyForest*>& place = fast[row * data.targets.size() + column];
@@ -95,8 +95,7 @@ struct Model::Compiled {
     const std::lock_guard lock(making);
     if (const FamilyForest* const made = place.load(std::memory_order_acquire)) return *made;
     auto made = std::make_unique<FamilyForest>(
-        target.forest, FamilyForest::ProblemForest{data.best_tflops, data.best_features}, *data.schema,
-        family.device, family.configs, family.traits,
+        target.forest, data.best_tflops, data.best_features, *data.schema, family,
         family.configs.size() > kKeptByFirstTrees ? data.first_trees : 0);
     place.store(made.get(), std::memory_order_release);
     return *made.release();
@@ -150,18 +149,18 @@ Model Model::for_device(const Device& device) const {
   }
   // best_tflops predicts a share of the peak.
   const double peak = std::log(assumed_peak_tflops(device) / assumed_peak_tflops(this->device()));
-  for (TargetForest& target : made.targets) target.offset += peak;
+  for (ModelTarget& target : made.targets) target.offset += peak;
   return Model(std::move(made));
 }
 
 const ModelData& Model::data() const noexcept { return compiled_->data; }
 
 bool Model::has(Target target) const noexcept {
-  return std::ranges::find(data().targets, target, &TargetForest::target) != data().targets.end();
+  return std::ranges::find(data().targets, target, &ModelTarget::target) != data().targets.end();
 }
 
-const TargetForest& Model::forest_of(Target target) const {
-  const auto found = std::ranges::find(data().targets, target, &TargetForest::target);
+const ModelTarget& Model::forest_of(Target target) const {
+  const auto found = std::ranges::find(data().targets, target, &ModelTarget::target);
   if (found != data().targets.end()) return *found;
   std::string names;
   for (const auto& has : data().targets) names += (names.empty() ? "" : ", ") + std::string(word(has.target));
@@ -177,8 +176,18 @@ const CompiledFamily* Model::compiled(const Signature& signature) const noexcept
     }
     return nullptr;
   };
-  const CompiledFamily* const exact = family_if(signature.accumulate);
-  return exact ? exact : family_if(!signature.accumulate);
+  if (const CompiledFamily* const exact = family_if(signature.accumulate)) return exact;
+  if (const CompiledFamily* const other = family_if(!signature.accumulate)) return other;
+  Signature answering = signature;
+  answering.epilogue = answering_epilogue(signature.epilogue);
+  return answering == signature ? nullptr : compiled(answering);
+}
+
+Epilogue Model::answering_epilogue(Epilogue epilogue) const noexcept {
+  if (provider() == "native") return Epilogue::none;
+  if (device().vendor != "NVIDIA") return epilogue;
+  if (epilogue == Epilogue::relu) return Epilogue::bias_relu;
+  return epilogue == Epilogue::gelu ? Epilogue::bias_gelu : epilogue;
 }
 
 std::size_t Model::position(const Family& family) const noexcept { return compiled_->position(family); }
@@ -192,6 +201,10 @@ bool Model::other_kernels(const Family& family, ProblemRef problem) const {
   return unaligned;
 }
 
+const Signature& Model::trained_signature(const Family& family) const noexcept {
+  return data().families[trained(family)].signature;
+}
+
 std::size_t Model::trained(const Family& family) const noexcept {
   return compiled_->trained[position(family)];
 }
@@ -202,7 +215,7 @@ const Family* Model::family(const Signature& signature) const noexcept {
 }
 
 void Model::score_rows(const ConfigTable& configs, std::span<const Traits> traits, ProblemRef problem,
-                       const TargetForest& forest, SelectScratch& scratch) const {
+                       const ModelTarget& forest, SelectScratch& scratch) const {
   const std::size_t features = forest.forest.feature_count;
   std::vector<double> matrix(features * configs.size());
   scratch.scores.resize(configs.size());
@@ -213,7 +226,7 @@ void Model::score_rows(const ConfigTable& configs, std::span<const Traits> trait
   }
 }
 
-bool Model::score_some(const CompiledFamily& family, ProblemRef problem, const TargetForest& forest,
+bool Model::score_some(const CompiledFamily& family, ProblemRef problem, const ModelTarget& forest,
                        std::span<const std::uint32_t> configs, SelectScratch& scratch) const {
   const FamilyForest& fast = compiled_->forest_over(family.family(), forest);
   scratch.scores.resize(configs.size());
@@ -234,7 +247,7 @@ double Model::base_log_tflops(ProblemRef problem, Target target) const {
 }
 
 std::size_t Model::shortlist_by_first_trees(const CompiledFamily& family, ProblemRef problem,
-                                            const TargetForest& forest, std::span<const std::uint8_t> allowed,
+                                            const ModelTarget& forest, std::span<const std::uint8_t> allowed,
                                             SelectScratch& scratch) const {
   family.applicable(problem, allowed, scratch);
   scratch.kept = scratch.applicable;
@@ -254,7 +267,7 @@ std::size_t Model::shortlist_by_first_trees(const CompiledFamily& family, Proble
 }
 
 std::size_t Model::shortlist_family(const CompiledFamily& family, ProblemRef problem,
-                                    const TargetForest& forest, std::span<const std::uint8_t> allowed,
+                                    const ModelTarget& forest, std::span<const std::uint8_t> allowed,
                                     SelectScratch& scratch) const {
   if (!data().shortlist || family.size() <= kNoShortlistFamily)
     return shortlist_by_first_trees(family, problem, forest, allowed, scratch);
@@ -290,7 +303,7 @@ std::size_t Model::shortlist_family(const CompiledFamily& family, ProblemRef pro
 std::size_t Model::rank(const CompiledFamily& family, ProblemRef problem, Target target,
                         std::span<const std::uint8_t> allowed, std::span<Ranked> best, SelectScratch& scratch,
                         std::int64_t calls) const {
-  const TargetForest& forest = forest_of(target);
+  const ModelTarget& forest = forest_of(target);
   const FamilyForest& fast = compiled_->forest_over(family.family(), forest);
   const std::span<const double> setup = setup_times(family.family(), problem);
   const bool charged = calls > 0 && !setup.empty() && flop_count(problem) > 0;
@@ -443,7 +456,7 @@ std::vector<double> Model::predicted_tflops(ProblemRef problem, std::span<const 
 
 std::vector<double> Model::predicted_tflops(ProblemRef problem, Target target,
                                             std::span<const double> scores) const {
-  const TargetForest& forest = forest_of(target);
+  const ModelTarget& forest = forest_of(target);
   const double base = base_log_tflops(problem, target);
   const double top = scores.empty() ? kNotApplicable : *std::ranges::max_element(scores);
   std::vector<double> tflops;

@@ -48,12 +48,12 @@ struct EnumWords<Target> {
 /// One trained target. Calibration on out-of-fold predictions: ln TFLOPS = offset + slope * x, where x is the
 /// target's prediction of ln TFLOPS. For relative and rank, x is relative to the best config, and
 /// ModelData::best_tflops is added.
-struct TargetForest {
+struct ModelTarget {
   Target target = Target::relative;
   Forest forest;
   double offset = 0;
   double slope = 1;  ///< above 0
-  bool operator==(const TargetForest&) const = default;
+  bool operator==(const ModelTarget&) const = default;
 };
 
 /// Mean efficiencies of a model of one device and of the model for any CPU, on the same held-out problems of
@@ -77,7 +77,7 @@ struct OnAnotherGpu {
 struct ModelData {
   std::vector<Family> families;  ///< one per signature; same provider, op, device and rule set
   std::shared_ptr<const Schema> schema;
-  std::vector<TargetForest> targets;  ///< distinct; the first is the default
+  std::vector<ModelTarget> targets;  ///< distinct; the first is the default
   /// Predicts ln of the TFLOPS of the best config, from features of the problem only. Targets relative and
   /// rank need it.
   Forest best_tflops;
@@ -133,9 +133,15 @@ class Model {
   Target default_target() const noexcept { return data().targets.front().target; }
   bool has(Target target) const noexcept;
 
-  /// The family of a signature; null when the model does not answer for it. Ignores `accumulate`: whether the
-  /// kernel also reads C changes no choice here.
+  /// The family of a signature, or else of its answering_epilogue(); null when the model does not answer for
+  /// it. Ignores `accumulate`: whether the kernel also reads C changes no choice here.
   const Family* family(const Signature& signature) const noexcept;
+
+  /// The epilogue whose families answer for a signature that the model has no family of, because the epilogue
+  /// changes the order of configs little. Native kernels apply an epilogue to elements that they have just
+  /// stored: none answers for all (docs/bench/epilogues_cpu.md). On NVIDIA's GPUs, an activation after a bias
+  /// answers for the activation alone. Else the epilogue itself.
+  Epilogue answering_epilogue(Epilogue epilogue) const noexcept;
 
   /// data().families, then their twins: NVIDIA's GPUs multiply fp16 and bf16 at one rate, so a GEMM family of
   /// one type answers for the other where the model has none of that (docs/bench/models_h200.md).
@@ -145,6 +151,9 @@ class Model {
   /// bytes. Libraries have other kernels for such lines in fp16 than in bf16, so the first suggestion
   /// answers.
   bool other_kernels(const Family& family, ProblemRef problem) const;
+
+  /// The signature whose measurements a family's answers come from: of a twin, that of the trained family.
+  const Signature& trained_signature(const Family& family) const noexcept;
 
   /// Position of a family in families().
   std::size_t position(const Family& family) const noexcept;
@@ -208,23 +217,23 @@ class Model {
 
  private:
   struct Compiled;
-  const TargetForest& forest_of(Target target) const;
+  const ModelTarget& forest_of(Target target) const;
   /// Position in data().families of a family or of the one whose twin it is.
   std::size_t trained(const Family& family) const noexcept;
   /// Scores configs one after the other. Throws the errors of Schema::evaluate.
   void score_rows(const ConfigTable& configs, std::span<const Traits> traits, ProblemRef problem,
-                  const TargetForest& forest, SelectScratch& scratch) const;
+                  const ModelTarget& forest, SelectScratch& scratch) const;
   /// Marks in scratch.kept the configs to score exactly, among the applicable configs that `allowed` (empty:
   /// all) does not exclude; returns their number. Leaves scratch.applicable incomplete.
-  std::size_t shortlist_family(const CompiledFamily& family, ProblemRef problem, const TargetForest& forest,
+  std::size_t shortlist_family(const CompiledFamily& family, ProblemRef problem, const ModelTarget& forest,
                                std::span<const std::uint8_t> allowed, SelectScratch& scratch) const;
   /// The same for a model without a network: the configs that the forest's first trees score best.
   std::size_t shortlist_by_first_trees(const CompiledFamily& family, ProblemRef problem,
-                                       const TargetForest& forest, std::span<const std::uint8_t> allowed,
+                                       const ModelTarget& forest, std::span<const std::uint8_t> allowed,
                                        SelectScratch& scratch) const;
   /// Scores some configs of a family into scratch.scores; higher is better. False when the schema cannot
   /// describe the problem.
-  bool score_some(const CompiledFamily& family, ProblemRef problem, const TargetForest& forest,
+  bool score_some(const CompiledFamily& family, ProblemRef problem, const ModelTarget& forest,
                   std::span<const std::uint32_t> configs, SelectScratch& scratch) const;
   /// ln of the TFLOPS that a target is relative to; 0 for an absolute target.
   double base_log_tflops(ProblemRef problem, Target target) const;

@@ -216,8 +216,8 @@ void check_names(const Family& family) {
   for (std::size_t i = 0; i < family.configs.size(); ++i) of.print(family.signature, family.configs[i]);
 }
 
-TargetForest read_target(Sections& sections, const Json& json) {
-  TargetForest target;
+ModelTarget read_target(Sections& sections, const Json& json) {
+  ModelTarget target;
   target.target = parse<Target>(text_at(json, "target"));
   target.offset = number_at(json, "offset");
   target.slope = number_at(json, "slope");

@@ -32,7 +32,9 @@ std::vector<std::string> suggestions(const NameSpace& names) {
   const auto add = [&](const Family& family) {
     for (std::size_t i = 0; i < family.configs.size(); ++i) all.push_back(family.name(i));
   };
-  for (const Family& family : names.families) add(family);
+  if (names.model) {
+    for (const Family& family : names.model->data().families) add(family);
+  }
   if (!all.empty() || names.provider.empty()) return all;
   for (const Layout layout : {Layout::rcr, Layout::rrr, Layout::crr, Layout::ccr}) {
     try {
@@ -59,14 +61,13 @@ std::vector<std::string> suggestions(const NameSpace& names) {
        near ? fmt::format("; did you mean '{}'?", *near) : "", because);
 }
 
-bool in_families(const NamedConfig& named, std::span<const Family> families) {
-  return std::ranges::any_of(families, [&](const Family& family) {
-    if (!same_but_accumulate(family.signature, named.signature)) return false;
-    for (std::size_t i = 0; i < family.configs.size(); ++i) {
-      if (family.configs[i] == named.config) return true;
-    }
-    return false;
-  });
+bool in_model(const NamedConfig& named, const Model* model) {
+  const Family* const family = model ? model->family(named.signature) : nullptr;
+  if (!family) return false;
+  for (std::size_t i = 0; i < family->configs.size(); ++i) {
+    if (family->configs[i] == named.config) return true;
+  }
+  return false;
 }
 
 /// The legal rule that excludes a config; empty when no rule does.
@@ -95,7 +96,7 @@ std::optional<NamedConfig> named_config(const char* variable, const std::string&
   const auto own = provider(names.provider).own(named.config);
   if (!own) return std::nullopt;
   named.config = *own;
-  if (in_families(named, names.families)) return named;
+  if (in_model(named, names.model)) return named;
   if (const std::string because = illegal_because(named, names); !because.empty()) {
     fail_unknown(variable, name, names, because);
   }
@@ -128,7 +129,7 @@ Switches Switches::from_environment(const NameSpace& names) {
 }
 
 std::vector<std::uint8_t> allowed_configs(const Family& family, std::span<const NamedConfig> disabled,
-                                          const ThreadLimit& limit) {
+                                          const ThreadLimit& limit, const Model* model) {
   std::vector<std::uint8_t> allowed;
   const std::size_t asked = limit.because.empty() ? 0 : family.configs.size();
   for (std::size_t i = 0; i < asked; ++i) {
@@ -137,7 +138,9 @@ std::vector<std::uint8_t> allowed_configs(const Family& family, std::span<const 
     allowed[i] = 0;
   }
   for (const NamedConfig& named : disabled) {
-    if (!same_but_accumulate(family.signature, named.signature)) continue;
+    const bool concerned = model ? model->family(named.signature) == &family
+                                 : same_but_accumulate(family.signature, named.signature);
+    if (!concerned) continue;
     allowed.resize(family.configs.size(), 1);
     for (std::size_t i = 0; i < allowed.size(); ++i) {
       if (family.configs[i] == named.config) allowed[i] = 0;

@@ -19,6 +19,7 @@
 #include <kscout/selector.h>
 
 #include "core/thread_limit.h"
+#include "select/model.h"
 
 namespace kscout {
 
@@ -26,9 +27,9 @@ namespace kscout {
 struct NameSpace {
   std::string provider;  ///< empty: any provider of a kernel library
   Device device;
-  /// Families whose configs may be named even if today's rules exclude them.
-  std::span<const Family> families;
-  std::string rules;  ///< rule set whose config names a suggestion may give, when there are no families
+  /// Its families' configs may be named even if today's rules exclude them. Null: none.
+  const Model* model;
+  std::string rules;  ///< rule set whose config names a suggestion may give, when there is no model
 };
 
 struct Switches {
@@ -44,9 +45,10 @@ struct Switches {
 };
 
 /// 1 per config of a family, 0 for those that the variables or the thread limit exclude; empty when they
-/// exclude none.
+/// exclude none. A config that is disabled for a signature is disabled in the family of `model` (null: of no
+/// model) that answers for the signature.
 std::vector<std::uint8_t> allowed_configs(const Family& family, std::span<const NamedConfig> disabled,
-                                          const ThreadLimit& limit = {});
+                                          const ThreadLimit& limit = {}, const Model* model = nullptr);
 
 /// Whether two signatures are equal except for `accumulate`: a config of one can run the other.
 bool same_but_accumulate(Signature a, const Signature& b) noexcept;

@@ -159,7 +159,7 @@ std::string Model::bytes() const {
   meta["schema_hash"] = hash_digits(data().schema->hash());
   pool.add(KsfKind::schema, data().schema->text());
   meta["targets"] = Json::array();
-  for (const TargetForest& target : data().targets) {
+  for (const ModelTarget& target : data().targets) {
     meta["targets"].push_back({{"target", std::string(word(target.target))},
                                {"forest", pool.add(KsfKind::forest, forest_bytes(target.forest))},
                                {"offset", target.offset},

@@ -86,11 +86,8 @@ std::vector<bool> met_by(const AuditedRun& run, const expr::Program& program) {
   inputs.set("c", run.config);
   inputs.set("s", signature_of(run.problem));
   inputs.set("p", run.problem);
-  std::vector<double> answers(program.size());
-  expr::Scratch scratch;
-  program.evaluate(inputs.columns(), 1, answers, scratch);
   std::vector<bool> met;
-  for (const double answer : answers) met.push_back(answer == answer && answer != 0);
+  for (const double answer : expr::values_of(program, inputs)) met.push_back(answer == answer && answer != 0);
   return met;
 }
 

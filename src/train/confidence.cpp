@@ -106,7 +106,7 @@ struct Predicted {
   std::vector<double> log_tflops;
 };
 
-Predicted predicted_best(const TrainingSet& set, std::size_t problem, const TargetForest& target,
+Predicted predicted_best(const TrainingSet& set, std::size_t problem, const ModelTarget& target,
                          const std::vector<double>& scores) {
   const double sign = target.target == Target::latency ? -1 : 1;
   std::vector<std::size_t> rows(set.first_row[problem + 1] - set.first_row[problem]);
@@ -135,7 +135,7 @@ double reference_repeats(const TrainingSet& set, std::size_t problem) {
 
 }  // namespace
 
-std::vector<ObservedChoice> observed_choices(const TrainingSet& set, const TargetForest& target,
+std::vector<ObservedChoice> observed_choices(const TrainingSet& set, const ModelTarget& target,
                                              const std::vector<double>& out_of_fold,
                                              const std::vector<std::uint32_t>& fold_of,
                                              std::span<const Family> families) {

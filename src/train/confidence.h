@@ -32,7 +32,7 @@ struct ObservedChoice {
 /// The choice that each problem's out-of-fold scores make. Problems with one config are left out. A problem's
 /// distance is that to the prototypes of the other folds. `target`: the trained forest's calibration of
 /// scores to speed.
-std::vector<ObservedChoice> observed_choices(const TrainingSet& set, const TargetForest& target,
+std::vector<ObservedChoice> observed_choices(const TrainingSet& set, const ModelTarget& target,
                                              const std::vector<double>& out_of_fold,
                                              const std::vector<std::uint32_t>& fold_of,
                                              std::span<const Family> families);

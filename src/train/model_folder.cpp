@@ -169,7 +169,7 @@ Json manifest(const TrainingResult& result, const Origin& origin) {
   json["targets"] = Json::object();
   for (std::size_t i = 0; i < result.targets.size(); ++i) {
     const TrainedTarget& target = result.targets[i];
-    const TargetForest& forest = result.model.data().targets[i];
+    const ModelTarget& forest = result.model.data().targets[i];
     json["targets"][std::string(word(target.target))] = {
         {"trees", target.earlier_trees + target.validation.rounds},
         {"hard_round", target.hard_round},

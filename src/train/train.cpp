@@ -3,27 +3,18 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <map>
 #include <optional>
-#include <ranges>
 #include <unordered_map>
-#include <unordered_set>
-
-#include <kscout/provider.h>
 
 #include "core/build_info.h"
 #include "core/fail.h"
 #include "core/hash.h"
-#include "core/indexing.h"
-#include "dataset/dataset.h"
 #include "dataset/reduce.h"
-#include "evaluate/baselines.h"
-#include "family/family_file.h"
-#include "family/rules.h"
 #include "lightgbm/lightgbm.h"
 #include "train/best_tflops.h"
 #include "train/checkpoint.h"
 #include "train/cross_validate.h"
+#include "train/families.h"
 #include "train/shortlist.h"
 #include "train/warm_start.h"
 
@@ -39,7 +30,7 @@ constexpr double kCalibratedFrom = 0.5;
 
 /// Fits ln TFLOPS to the out-of-fold scores by least squares.
 void calibrate(const TrainingSet& set, const std::vector<double>& scores, const std::vector<double>& best_log,
-               TargetForest& target) {
+               ModelTarget& target) {
   const bool against_best = target.target == Target::relative || target.target == Target::rank;
   const double sign = target.target == Target::latency ? -1 : 1;
   double n = 0, sum_x = 0, sum_y = 0, sum_xx = 0, sum_xy = 0;
@@ -213,174 +204,7 @@ bool has_suggestions(std::span<const Family> families) {
   });
 }
 
-Signature with_epilogue(Signature signature, Epilogue epilogue) {
-  signature.epilogue = epilogue;
-  return signature;
-}
-
-/// Families of the signatures that were measured, perhaps without the epilogue.
-std::vector<Family> measured_families(std::vector<Family> families, const TrainingSet& set) {
-  std::erase_if(families, [&](const Family& family) {
-    return std::ranges::none_of(set.problems, [&](const Problem& p) {
-      const Signature measured = signature_of(p);
-      return measured == family.signature || measured == with_epilogue(family.signature, Epilogue::none);
-    });
-  });
-  if (families.empty()) fail(Errc::invalid_argument, "no family has the signature of a measured problem");
-  return families;
-}
-
 }  // namespace
-
-namespace {
-
-/// The problems of all tables, one table after another.
-auto problems_of(std::span<const MeasurementTable> tables) {
-  return tables | std::views::transform(&MeasurementTable::problems) | std::views::join;
-}
-
-/// The applicability rules of the provider's family file that refuse no measured run. None when a config
-/// leaves axes unknown, because rules read them.
-std::vector<Rule> rules_of_measured(const Family& family, std::span<const MeasurementTable> tables) {
-  std::vector<Rule> rules;
-  for (std::size_t i = 0; i < family.configs.size(); ++i) {
-    if (!is_complete(family.configs[i])) return rules;
-  }
-  std::unordered_map<KernelConfig, std::size_t> positions;
-  for (std::size_t i = 0; i < family.configs.size(); ++i) positions.emplace(family.configs[i], i);
-  std::vector<std::uint8_t> admitted(family.configs.size());
-  ApplicabilityRules::Scratch scratch;
-  const auto refuses_a_run = [&](const Rule& rule) {
-    const ApplicabilityRules alone(std::span(&rule, 1), family.configs, family.traits, family.device);
-    for (const MeasurementTable& table : tables) {
-      std::size_t evaluated = table.problems.size();  // the problem that `admitted` is of
-      for (const MeasurementTable::Row& row : table.rows) {
-        if (row.measured.status != Status::ok ||
-            signature_of(table.problems[row.problem]) != family.signature)
-          continue;
-        if (row.problem != evaluated) {
-          admitted.assign(admitted.size(), 1);
-          alone.evaluate(table.problems[row.problem], admitted, scratch);
-          evaluated = row.problem;
-        }
-        if (!admitted[positions.at(table.configs[row.config])]) return true;
-      }
-    }
-    return false;
-  };
-  for (const Rule& rule : family_file(family.provider, family.signature.op).rules) {
-    if (rule.kind == RuleKind::applicability && !refuses_a_run(rule)) rules.push_back(rule);
-  }
-  return rules;
-}
-
-/// Families without a rule set: for each signature that has a problem, the configs of the tables.
-std::vector<Family> measured_configs(std::span<const MeasurementTable> tables) {
-  std::vector<Family> families;
-  const MeasurementTable& first = tables.front();
-  ConfigTable configs(*first.configs.front().space);
-  std::unordered_set<KernelConfig> known;
-  for (const MeasurementTable& table : tables) {
-    for (const KernelConfig& config : table.configs) {
-      if (known.insert(config).second) configs.push_back(config);
-    }
-  }
-  const KernelConfig usual = best_static(first);
-  for (const Signature& signature : signatures_of(problems_of(tables))) {
-    Family family{.provider = std::string(configs.space().provider),
-                  .signature = signature,
-                  .device = first.device,
-                  .rules = std::string(kMeasuredRules),
-                  .configs = configs,
-                  .traits = {},
-                  .applicability = {}};
-    for (std::size_t i = 0; i < configs.size(); ++i) {
-      family.traits.push_back(provider(family.provider).traits(signature, configs[i], first.device));
-      if (configs[i] == usual) family.default_config = i;
-    }
-    family.applicability = rules_of_measured(family, tables);
-    families.push_back(std::move(family));
-  }
-  return families;
-}
-
-using Metadata = std::map<std::string, std::string>;
-
-std::string known_of(const Metadata& metadata, const char* key) {
-  const auto found = metadata.find(key);
-  return found == metadata.end() ? std::string() : found->second;
-}
-
-/// The rule set of all measurements. With several rule sets, or a rule set from a file that may be absent
-/// here: kMeasuredRules.
-std::string rules_of(const Metadata& metadata) {
-  const std::string rules = known_of(metadata, "rules");
-  if (rules.empty()) return "default";
-  const bool one = split_list(rules).size() == 1 && rules.find(".toml") == std::string::npos;
-  return one ? rules : std::string(kMeasuredRules);
-}
-
-/// A filter that admits every config that one of the sweeps measured; empty: no filter.
-std::string filter_of(const Metadata& metadata) {
-  const std::string filters = known_of(metadata, "filter");
-  std::string any;
-  for (const std::string_view filter : split_list(filters)) {
-    if (filter.empty()) return "";
-    any += fmt::format("{}({})", any.empty() ? "" : " or ", filter);
-  }
-  return any;
-}
-
-}  // namespace
-
-std::vector<Family> families_of(std::span<const MeasurementTable> tables, std::string rules, TrainFor devices,
-                                std::span<const Epilogue> epilogues) {
-  if (tables.empty()) fail(Errc::invalid_argument, "nothing to train on: no dataset given");
-  const MeasurementTable& first = tables.front();
-  if (first.configs.empty()) fail(Errc::invalid_argument, "the dataset has no configs");
-  const Metadata metadata = merge_metadata(tables);
-  if (rules.empty()) rules = rules_of(metadata);
-  const bool any = devices == TrainFor::any_cpu;
-  if (any && (rules == kMeasuredRules || rules.find(".toml") != std::string::npos)) {
-    fail(Errc::invalid_argument,
-         "a model for any CPU chooses among the configs of one rule set of the program, but the datasets are "
-         "of "
-         "'{}'; name the rule set with --rules",
-         known_of(metadata, "rules"));
-  }
-  if (rules == kMeasuredRules) {
-    if (!epilogues.empty())
-      fail(Errc::invalid_argument, "configs for epilogues: name a rule set that has them");
-    return measured_configs(tables);
-  }
-  // A filter may mention the instruction set, so it holds for the measured devices only.
-  const std::string filter = any ? std::string() : filter_of(metadata);
-  const auto family_of = [&](const Signature& signature) {
-    return enumerate({.provider = std::string(first.configs.front().space->provider),
-                      .signature = signature,
-                      .device = any ? any_cpu() : first.device,
-                      .rules = rules,
-                      .filter = filter});
-  };
-  const auto measured = signatures_of(problems_of(tables));
-  std::vector<Family> families;
-  for (const Signature& signature : measured) families.push_back(family_of(signature));
-  for (const Signature& signature : measured) {
-    for (const Epilogue epilogue : epilogues) {
-      const Signature other = with_epilogue(signature, epilogue);
-      if (signature.epilogue != Epilogue::none || std::ranges::find(measured, other) != measured.end())
-        continue;
-      Family family = family_of(other);
-      if (std::ranges::find(family.traits, 0, &Traits::suggestion) != family.traits.end())
-        families.push_back(std::move(family));
-    }
-  }
-  if (!epilogues.empty() && families.size() == measured.size()) {
-    fail(Errc::invalid_argument, "rule set {} names no configs for the epilogues {}", rules,
-         fmt::join(epilogues | std::views::transform([](Epilogue one) { return word(one); }), ", "));
-  }
-  return families;
-}
 
 std::string fingerprint_of(const TrainingSet& set, const Device& device) {
   std::uint64_t hash = text_hash("");
@@ -573,7 +397,7 @@ TrainingResult train(std::span<const MeasurementTable> tables, std::vector<Famil
   data.fingerprint = fingerprint_of(set, device);
   std::size_t first_trees = any ? kFirstTrees : 0;
   for (const TrainedTarget& target : trained) {
-    TargetForest forest;
+    ModelTarget forest;
     forest.target = target.target;
     forest.forest = parse_lightgbm(target.text).forest;
     calibrate(set, target.validation.out_of_fold, best.out_of_fold, forest);

@@ -19,6 +19,7 @@
 #include "select/model.h"
 #include "train/confidence.h"
 #include "train/cross_validate.h"
+#include "train/families.h"
 #include "train/shortlist.h"
 #include "train/training_set.h"
 
@@ -82,18 +83,6 @@ struct TrainingResult {
   ShortlistFit shortlist;                   ///< the model's shortlist and its cost out of fold
   std::vector<DeviceResult> devices;        ///< one per device of the set
 };
-
-/// The families that the tables were measured from: one per signature among their problems. A family holds
-/// the configs that `rules` enumerates and that any of the tables' filters admits. Empty `rules`: the rule
-/// set that the tables name, else "default"; when they name several, the tables' own configs, as with
-/// kMeasuredRules (these families have the rules about problems that refuse no measured run). Several tables
-/// give the same families as one table merged from them. For any CPU, they are those of the whole rule set on
-/// any_cpu(); throws invalid_argument when the tables name several rule sets. Behind them are families of the
-/// measured signatures with each of `epilogues` instead of none, where the rule set names configs for that:
-/// an epilogue changes the order of configs little. Throws invalid_argument when there is none.
-std::vector<Family> families_of(std::span<const MeasurementTable> tables, std::string rules = "",
-                                TrainFor devices = TrainFor::one_device,
-                                std::span<const Epilogue> epilogues = {});
 
 /// `families`: the candidates of the model, one per signature; families of signatures without measurements
 /// are dropped, unless the signature without its epilogue has some. For any CPU, rows of configs that the

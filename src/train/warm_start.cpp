@@ -89,7 +89,7 @@ LightgbmFolder folder_of(const Model& model) {
   folder.arch = model.device().arch;
   folder.feature_names = ids_of(schema);
   folder.categorical = categorical_of(schema);
-  for (const TargetForest& of : model.data().targets)
+  for (const ModelTarget& of : model.data().targets)
     folder.targets.push_back(
         {std::string(word(of.target)), is_log(of.target), lightgbm_model(model, of.target)});
   return folder;

@@ -306,6 +306,25 @@ static void test_copies(kscout_dispatcher* dispatcher) {
   kscout_problem_free(problem);
 }
 
+/* The bias is as large as any product, with both signs: only relu separates them. */
+static void test_epilogue(kscout_dispatcher* dispatcher, const float* a, const float* b, float* c) {
+  static float bias[N], plain[M * N];
+  kscout_gemm problem;
+  kscout_buffers buffers;
+  int i, right = 1;
+  for (i = 0; i < N; ++i) bias[i] = (float)(i % 2 == 0 ? 1000 : -1000);
+  kscout_gemm_init(&problem, M, N, K, KSCOUT_DTYPE_FP32, KSCOUT_LAYOUT_RCR);
+  kscout_buffers_init(&buffers, a, b, plain);
+  CHECK(kscout_run(dispatcher, &problem, &buffers, NULL) == KSCOUT_OK);
+  problem.epilogue = KSCOUT_EPILOGUE_BIAS_RELU;
+  buffers.c = c;
+  CHECK_FAILS(kscout_run(dispatcher, &problem, &buffers, NULL), KSCOUT_INVALID_ARGUMENT, "'bias' is null");
+  buffers.bias = bias;
+  CHECK(kscout_run(dispatcher, &problem, &buffers, NULL) == KSCOUT_OK);
+  for (i = 0; i < M * N; ++i) right = right && c[i] == (i % N % 2 == 0 ? plain[i] + 1000 : 0);
+  CHECK(right);
+}
+
 static void test_running(kscout_dispatcher* dispatcher) {
   static float a[M * K], b[K * N], c[M * N];
   kscout_gemm problem;
@@ -326,6 +345,7 @@ static void test_running(kscout_dispatcher* dispatcher) {
   CHECK(kscout_run_config(dispatcher, &problem, &ran.config, &buffers) == KSCOUT_OK &&
         product_is_right(a, b, c, 2));
   CHECK(kscout_run(dispatcher, &problem, &buffers, NULL) == KSCOUT_OK);
+  test_epilogue(dispatcher, a, b, c);
   buffers.beta = 1;
   CHECK_FAILS(kscout_run(dispatcher, &problem, &buffers, NULL), KSCOUT_INVALID_ARGUMENT, "beta=1");
   kscout_buffers_init(&buffers, NULL, b, c);

@@ -213,6 +213,34 @@ TEST_F(Cuda, CompiledKernelsComputeWhatWasAsked) {
     GTEST_SKIP() << "NO COMPILED KERNELS TESTED: KSCOUT_LIBRARY_PATH names no library that has them";
 }
 
+/// The same with each epilogue (kscout generate --epilogue), where C can be stored by tensor copies.
+TEST_F(Cuda, CompiledKernelsApplyEpilogues) {
+  int ran = 0;
+  for (std::size_t word = 1; word < EnumWords<Epilogue>::words.size(); ++word) {
+    for (const Layout layout : {Layout::rcr, Layout::rrr}) {
+      Signature signature = signature_of(make_gemm(1, 1, 1, DType::bf16, layout));
+      signature.epilogue = static_cast<Epilogue>(word);
+      const Family family = enumerate({"cutlass", signature, device_preset("h200"), "full", ""});
+      for (const auto& [m, n, k] : {std::tuple{128, 256, 512}, std::tuple{3, 520, 1024},
+                                    std::tuple{100, 72, 64}, std::tuple{333, 1000, 4096}}) {
+        for (const std::int64_t batch : {1, 3}) {
+          GemmProblem problem = make_gemm(m, n, k, DType::bf16, layout);
+          problem.epilogue = signature.epilogue;
+          problem.batch = batch;
+          for (std::size_t i = 0; i < family.configs.size(); i += 3) {
+            if (!gpu().refusal(problem, family.configs[i]).empty()) continue;
+            const Verification found = run_and_check(problem, family.configs[i]);
+            EXPECT_LE(found.error, 1) << print(problem) << " " << family.name(i) << ": " << found.where;
+            ++ran;
+          }
+        }
+      }
+    }
+  }
+  if (ran == 0)
+    GTEST_SKIP() << "NO COMPILED EPILOGUES TESTED: KSCOUT_LIBRARY_PATH names no library that has some";
+}
+
 /// Lines of A, B and C at every address of an element modulo 16 bytes, sizes that are no multiples of a tile,
 /// split-K, and every epilogue.
 TEST_F(Cuda, HopperKernelsComputeWhatWasAsked) {

@@ -62,7 +62,7 @@ TEST(ShippedModels, LightgbmPredictsTheSameBitsFromTheirText) {
     SCOPED_TRACE(folder.path().filename());
     ++models;
     const Model model = Model::load(folder.path());
-    for (const TargetForest& target : model.data().targets) {
+    for (const ModelTarget& target : model.data().targets) {
       const Forest& forest = target.forest;
       const std::vector<double> rows = close_rows(forest, kRows);
       const lightgbm::Booster booster(model_lightgbm(model, target.target));

@@ -170,6 +170,14 @@ class ServeTest(unittest.TestCase):
     def test_products_with_a_bias_are_served(self):
         self.assertEqual(self.exec("gemm", "biased"), ["served", "served"])
 
+    def test_products_with_an_activation_alone_run_as_those_that_also_add_a_bias(self):
+        self.assertEqual(self.exec("gemm", "relu", "gelu"), ["served"] * 3)
+        picks = [run[0] for run in self.runs()[1:]]
+        for pick, epilogue in zip(picks, ("bias_relu", "bias_gelu"), strict=True):
+            done = subprocess.run([KSCOUT, "predict", "--device", "h200", f"{PROBLEM}:epilogue={epilogue}", "--top", "1"], env=self.env,
+                                  text=True, capture_output=True, check=True)
+            self.assertIn(f"_{epilogue}_v130100__{pick}", done.stdout)
+
     # ---- passed on
 
     def test_calls_that_ask_for_something_else_are_passed_on(self):

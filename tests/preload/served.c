@@ -198,6 +198,12 @@ static int call(const char* word) {
     operation.epilogue = 1;
     return status;
   }
+  if (strcmp(word, "relu") == 0 || strcmp(word, "gelu") == 0) {
+    operation.epilogue = strcmp(word, "relu") == 0 ? 2 : 32;
+    const int status = matmul(&zero, c, kWorkspace);
+    operation.epilogue = 1;
+    return status;
+  }
   if (strcmp(word, "biased") == 0) {
     operation.epilogue = 4;
     operation.bias = bias;

@@ -4,6 +4,7 @@
 #include <limits>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <kscout/backend.h>
@@ -78,9 +79,22 @@ void check_one(const GemmProblem& p, const NativeConfig& config, Rng& rng, doubl
   const Guarded workspace((launch->workspace_bytes() + 63) / 64 * 16);
   std::fill_n(workspace.data(), (launch->workspace_bytes() + 63) / 64 * 16,
               std::numeric_limits<float>::quiet_NaN());
-  const GemmBuffers buffers{.a = x.a.data(), .b = x.b.data(), .c = x.c.data(), .alpha = alpha, .beta = beta};
+  const Guarded bias(static_cast<std::size_t>(p.n), edge);
+  std::generate_n(bias.data(), p.n, [&] { return static_cast<float>(pick(rng, -8, 8)) / 4; });
+  const GemmBuffers buffers{.a = x.a.data(),
+                            .b = x.b.data(),
+                            .c = x.c.data(),
+                            .alpha = alpha,
+                            .beta = beta,
+                            .bias = has_bias(p.epilogue) ? bias.data() : nullptr};
   launch->run(buffers, workspace.data());
   expect_product(p, buffers, x);
+}
+
+/// Half of all problems have an epilogue.
+Epilogue random_epilogue(Rng& rng) {
+  if (pick(rng, 0, 1)) return Epilogue::none;
+  return static_cast<Epilogue>(pick(rng, 1, EnumWords<Epilogue>::words.size() - 1));
 }
 
 struct Case {
@@ -97,7 +111,8 @@ TEST_P(CpuGemm, MatchesFloat64OnRandomProblems) {
   for (std::uint64_t seed = 0; seed < share_of(400); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Rng rng(seed);
-    const GemmProblem p = random_problem(rng);
+    GemmProblem p = random_problem(rng);
+    p.epilogue = random_epilogue(rng);
     const NativeConfig config = random_config(rng, isa, kind, signature_of(p));
     const double alpha = one_of(rng, {1.0, -0.5, 2.0});
     check_one(p, config, rng, alpha, p.accumulate ? one_of(rng, {1.0, -1.5}) : 0.0);
@@ -117,11 +132,40 @@ TEST_P(CpuGemm, ComputesEdgesOfEverySize) {
         for (const std::int64_t k : sizes) {
           GemmProblem p = make_gemm(m, n, k, DType::fp32, layout);
           p.accumulate = pick(rng, 0, 1) != 0;
+          p.epilogue = random_epilogue(rng);
           p.lda = leading_dimensions(p).a + 1000;  // large strides
           if (!in_share(static_cast<std::uint64_t>(pick(rng, 0, 999)))) continue;
           check_one(p, random_config(rng, isa, kind, signature_of(p)), rng, 1, p.accumulate ? 0.5 : 0);
           if (HasFatalFailure()) return;
         }
+      }
+    }
+  }
+}
+
+/// Every epilogue under every layout, on one thread, on two that share C, and on two split-K slices.
+TEST_P(CpuGemm, AppliesEveryEpilogueOnce) {
+  const auto [isa, kind] = GetParam();
+  if (!machine_has(isa))
+    GTEST_SKIP() << "this machine lacks the instruction set: its kernels are NOT tested here";
+  const bool shares = kind != NativeKind::small && backend("cpu").device().cores >= 2;
+  Rng rng(1);
+  for (std::size_t word = 0; word < EnumWords<Epilogue>::words.size(); ++word) {
+    for (const Layout layout : {Layout::rcr, Layout::rrr, Layout::crr, Layout::ccr}) {
+      GemmProblem p = make_gemm(37, 53, 131, DType::fp32, layout);
+      p.epilogue = static_cast<Epilogue>(word);
+      for (int sharing = 0; sharing < (shares ? 4 : 1); ++sharing) {
+        NativeConfig config = random_config(rng, isa, kind, signature_of(p));
+        config.split_k = sharing == 1 ? 2 : 1;
+        config.threads_m = sharing == 2 ? 2 : 1;
+        config.threads_n = sharing == 3 ? 2 : 1;
+        if (kind != NativeKind::small)
+          config.kc = 33;  // several blocks along K; the last applies the epilogue
+        if (!legal_refusal(signature_of(p), as_record(config), backend("cpu").device()).empty()) continue;
+        p.batch = pick(rng, 1, 2);
+        p.accumulate = pick(rng, 0, 1) != 0;
+        check_one(p, config, rng, -0.5, p.accumulate ? 0.5 : 0);
+        if (HasFatalFailure()) return;
       }
     }
   }
@@ -160,17 +204,51 @@ TEST(CpuBackend, RefusesWhatItCannotRun) {
   config.set("threads_n", 1);
   GemmProblem half = make_gemm(8, 8, 8, DType::fp16);
   EXPECT_NE(backend("cpu").refusal(half, config).find("fp32 only"), std::string::npos);
-  GemmProblem relu = p;
-  relu.epilogue = Epilogue::relu;
-  EXPECT_NE(backend("cpu").refusal(relu, config).find("s.epilogue = relu"), std::string::npos);
   EXPECT_THROW(backend("cpou"), Error);
+}
+
+/// One column of C per value: A is 1, B has the values, so that C is the epilogue of each.
+TEST(CpuBackend, EpiloguesOfSpecialValues) {
+  const float infinity = std::numeric_limits<float>::infinity(), large = 1e30F, tiny = 1e-30F;
+  const std::vector<float> values = {infinity, large, 100, 1,    tiny,   0,
+                                     -tiny,    -1,    -6,  -100, -large, std::nanf("")};
+  const std::vector<float> relu = {infinity, large, 100, 1, tiny, 0, 0, 0, 0, 0, 0, std::nanf("")};
+  const std::vector<float> gelu = {infinity,        large, 100,       0.84119199F,
+                                   tiny / 2,        0,     -tiny / 2, -0.15880801F,
+                                   -8.4396467e-11F, 0,     0,         std::nanf("")};
+  const auto n = static_cast<std::int64_t>(values.size());
+  for (const NativeIsa isa : {NativeIsa::scalar, NativeIsa::avx2, NativeIsa::avx512}) {
+    if (!machine_has(isa)) continue;
+    for (const auto& [epilogue, expected] :
+         {std::pair(Epilogue::relu, relu), std::pair(Epilogue::gelu, gelu)}) {
+      GemmProblem p = make_gemm(1, n, 1, DType::fp32, Layout::rrr);
+      p.epilogue = epilogue;
+      const std::string name = fmt::format(
+          "native_gemm_fp32_rrr_{}__{}_small_1x{}_nopack_b0x0x0_n_s1_t1x1", word(epilogue),
+          axis_value_text(native_gemm_space.axes[0], static_cast<std::int32_t>(isa)), native_lanes(isa));
+      const float one = 1;
+      std::vector<float> c(values.size());
+      const auto launch = backend("cpu").prepare(p, parse_config_name(name).config);
+      launch->run(GemmBuffers{.a = &one, .b = values.data(), .c = c.data()}, nullptr);
+      for (std::size_t i = 0; i < c.size(); ++i) {
+        if (std::isnan(expected[i]) || std::isinf(expected[i])) {
+          EXPECT_TRUE(std::isnan(c[i]) == std::isnan(expected[i]) &&
+                      std::isinf(c[i]) == std::isinf(expected[i]))
+              << name << " of " << values[i] << " is " << c[i];
+        } else {
+          EXPECT_NEAR(c[i], expected[i], 1e-5 * std::abs(expected[i])) << name << " of " << values[i];
+        }
+      }
+    }
+  }
 }
 
 TEST(NativeNames, ReadBackForRandomConfigs) {
   const Device device = device_preset("xeon-8480");  // has every set; the one that runs the test may not
   for (std::uint64_t seed = 0; seed < 2000; ++seed) {
     Rng rng(seed);
-    const Signature signature = signature_of(random_problem(rng));
+    Signature signature = signature_of(random_problem(rng));
+    signature.epilogue = random_epilogue(rng);
     const auto isa = static_cast<NativeIsa>(pick(rng, 0, 2));
     const auto kind = static_cast<NativeKind>(pick(rng, 0, 4));
     const NamedConfig named{signature, as_record(random_config(rng, isa, kind, signature, device))};

@@ -98,7 +98,6 @@ Forest forest_of(const Schema& schema, std::span<const double> rows, std::uint32
 }
 
 const Forest kNoForest;
-const FamilyForest::ProblemForest kNone = {kNoForest, {}};
 
 /// Some configs of a family, in any order, some twice.
 std::vector<std::uint32_t> picked_of(std::size_t configs, std::size_t count, toy::RandomForest& draw) {
@@ -124,8 +123,7 @@ TEST_P(FamilyForests, EqualThePlainWay) {
     const Forest forest = forest_of(schema, some_rows(c, schema, family, draw), leaves[seed], draw, seed);
     const Forest second =
         toy::RandomForest({.features = static_cast<std::uint32_t>(of_problem.size())}, seed).forest();
-    const FamilyForest fast(forest, {second, of_problem}, schema, family.device, family.configs,
-                            family.traits);
+    const FamilyForest fast(forest, second, of_problem, schema, family);
     FamilyForest::Scratch scratch;
     ASSERT_EQ(fast.size(), configs);
     // The first call of a forest makes the scratch large enough.
@@ -168,7 +166,7 @@ TEST(FamilyForest, WhatTheSchemaCannotDescribeIsSaid) {
   const Family family = family_of(c);
   toy::RandomForest draw({}, 1);
   const Forest forest = forest_of(schema, some_rows(c, schema, family, draw), 8, draw, 1);
-  const FamilyForest fast(forest, kNone, schema, family.device, family.configs, family.traits);
+  const FamilyForest fast(forest, kNoForest, {}, schema, family);
   FamilyForest::Scratch scratch;
   const std::array<std::uint32_t, 2> picked = {3, 0};
   std::array<double, 2> scores;
@@ -185,7 +183,7 @@ TEST(FamilyForest, ThreadsShareItWithScratchesOfTheirOwn) {
   const Family family = family_of(c);
   toy::RandomForest draw({}, 3);
   const Forest forest = forest_of(schema, some_rows(c, schema, family, draw), 31, draw, 3);
-  const FamilyForest fast(forest, kNone, schema, family.device, family.configs, family.traits);
+  const FamilyForest fast(forest, kNoForest, {}, schema, family);
   std::vector<GemmProblem> problems;
   for (int i = 0; i < 16; ++i) problems.push_back(any_problem(c, draw));
   const auto picked = picked_of(fast.size(), 50, draw);

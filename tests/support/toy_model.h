@@ -47,7 +47,7 @@ inline double exercise(const Model& model) {
     const Family* const of = model.family(signature_of(p));
     if (!of) continue;
     std::vector<double> scores(of->configs.size());
-    for (const TargetForest& target : model.data().targets) {
+    for (const ModelTarget& target : model.data().targets) {
       model.score(p, target.target, scores);
       for (const double tflops : model.predicted_tflops(p, target.target, scores)) sum += tflops;
     }

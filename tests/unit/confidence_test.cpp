@@ -289,7 +289,7 @@ TEST(ObservedChoices, AreWhatTheScoresWouldHaveChosen) {
   // Scores that know the truth: every choice is the best, and the gaps are those of the true speeds.
   std::vector<double> truth;
   for (const auto& row : set.rows) truth.push_back(row.tflops > 0 ? std::log(row.tflops) : -20);
-  TargetForest target;
+  ModelTarget target;
   target.target = Target::relative;
   target.slope = 0.5;
   const auto choices = observed_choices(set, target, truth, fold_of, families);

@@ -79,7 +79,7 @@ TEST(ContributionDifferences, LeaveOutRoundingErrors) {
 TEST(Explain, RanksAsTheModelScores) {
   const Model model = toy::model();
   const GemmProblem p = make_gemm(96, 128, 256);
-  for (const TargetForest& target : model.data().targets) {
+  for (const ModelTarget& target : model.data().targets) {
     const Explanation why = explain(model, p, target.target, 3, {11, 0});
     std::vector<double> scores(12);
     model.score(p, target.target, scores);

@@ -276,7 +276,7 @@ Model ck_model() {
 TEST_F(ExportTest, HeaderChoosesAsTheToyModelDoes) {
   const Model model = toy::model();
   const auto problems = problems_of(signatures_of(model), 3000);
-  for (const TargetForest& target : model.data().targets) {
+  for (const ModelTarget& target : model.data().targets) {
     const std::string header = model_header(model, {"m", target.target});
     expect_equal_lines(run(header, program(kPrintChoice), as_numbers(problems)), model, target.target,
                        problems);
@@ -363,7 +363,7 @@ TEST_F(ExportTest, HeaderChoosesAsRandomForestsDo) {
   for (const std::uint64_t seed : {1, 2}) {
     const Model model = random_model(seed);
     const auto problems = problems_of(signatures_of(model), test::share_of(1000));
-    for (const TargetForest& target : model.data().targets) {
+    for (const ModelTarget& target : model.data().targets) {
       const std::string header = model_header(model, {"m", target.target});
       expect_equal_lines(run(header, program(kPrintChoice), as_numbers(problems)), model, target.target,
                          problems);

@@ -49,7 +49,7 @@ double value_of(const std::string& text, double x = 0) {
   config.set("pipeline", 2);
   inputs.set("c", config);
   inputs.set_value("x", x);
-  return evaluate_one(program, inputs);
+  return values_of(program, inputs).front();
 }
 
 std::string error_of(const std::string& text) {
@@ -195,9 +195,9 @@ TEST(Expr, FormulasUseEachOtherInAnyOrder) {
   KernelConfig config(kSpace);
   config.set("tile_m", 5);
   inputs.set("c", config);
-  EXPECT_EQ(evaluate_one(program, inputs, 0), 43);
-  EXPECT_EQ(evaluate_one(program, inputs, 1), 3);
-  EXPECT_EQ(evaluate_one(program, inputs, 3), 10);
+  EXPECT_EQ(values_of(program, inputs)[0], 43);
+  EXPECT_EQ(values_of(program, inputs)[1], 3);
+  EXPECT_EQ(values_of(program, inputs)[3], 10);
 
   EXPECT_THROW(Program::compile({{"a", "b"}, {"b", "c + 1"}, {"c", "a"}}, scope), Error);
   try {
@@ -217,7 +217,7 @@ TEST(Expr, ALongChainOfFormulasCompiles) {
   const Program program = Program::compile(formulas, full_scope());
   Inputs inputs(program);
   inputs.set_value("x", 5);
-  EXPECT_EQ(evaluate_one(program, inputs, 0), 2005);
+  EXPECT_EQ(values_of(program, inputs)[0], 2005);
 }
 
 TEST(Expr, EqualPartsAreSharedAndConstantsFolded) {

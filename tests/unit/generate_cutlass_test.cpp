@@ -31,6 +31,12 @@ Signature signature(DType dtype = DType::bf16, Layout layout = Layout::rcr) {
   return signature_of(make_gemm(1, 1, 1, dtype, layout));
 }
 
+Signature with_epilogue(Epilogue epilogue) {
+  Signature made = signature();
+  made.epilogue = epilogue;
+  return made;
+}
+
 FamilyRequest request(const Signature& of, std::string rules) {
   return {.provider = "cutlass",
           .signature = of,
@@ -63,6 +69,11 @@ TEST(CutlassFamily, HoldsWhatIsDocumented) {
   EXPECT_EQ(count(signature(DType::fp8), "tiny"), (Count{4, 6}));
   EXPECT_EQ(count(signature(DType::fp8), "default"), (Count{13, 44}));
   EXPECT_EQ(count(signature(DType::fp8), "full"), (Count{32, 227}));
+  // Wgmma kernels that store C by tensor copies.
+  for (const Epilogue epilogue : {Epilogue::bias, Epilogue::gelu, Epilogue::bias_relu}) {
+    EXPECT_EQ(count(with_epilogue(epilogue), "tiny"), (Count{4, 6})) << word(epilogue);
+    EXPECT_EQ(count(with_epilogue(epilogue), "full"), (Count{45, 333})) << word(epilogue);
+  }
 }
 
 /// The rules that keep a config out of rule set full.
@@ -104,6 +115,11 @@ TEST(CutlassFamily, TrapsAreRefusedByName) {
   bad.fast_accum = false;
   bad.tile_k = 256;
   EXPECT_TRUE(refused_by(signature(DType::fp8), bad).contains("eight-bits-by-128"));
+  bad = coop;
+  EXPECT_TRUE(refused_by(with_epilogue(Epilogue::bias_gelu), bad).empty());
+  bad.epilogue = static_cast<std::int32_t>(CutlassEpilogue::nosmem);
+  EXPECT_TRUE(refused_by(with_epilogue(Epilogue::bias_gelu), bad).contains("who-fuses"));
+  EXPECT_FALSE(refused_by(signature(), bad).contains("who-fuses"));
   CutlassConfig mma80{.pipeline = 2,
                       .tile_m = 64,
                       .tile_n = 64,
@@ -115,6 +131,7 @@ TEST(CutlassFamily, TrapsAreRefusedByName) {
                       .stages = 4,
                       .align = 2};
   EXPECT_TRUE(refused_by(signature(), mma80).contains("loads-of-mma80")) << "cp.async of 2 bytes";
+  EXPECT_TRUE(refused_by(with_epilogue(Epilogue::relu), mma80).contains("who-fuses"));
   mma80.align = 16;
   mma80.split_k = 4;
   mma80.decomposition = static_cast<std::int32_t>(CutlassDecomposition::split_k);
@@ -273,6 +290,35 @@ TEST_F(GenerateCutlass, HeadersAreFoundBelowARoot) {
     std::ofstream(out_ / place / "cutlass/version.h") << "\n";
     EXPECT_EQ(find_cutlass(out_.string()), out_ / place);
   }
+}
+
+TEST(CutlassEmitter, FusesTheEpilogueOfTheSignature) {
+  const std::string config = "wgmma_pingpong_16x64x128_w0x0_c1x2_persistent_tma_s0_a16_swap",
+                    launch = "along_m_z1_data_parallel_k1";
+  constexpr std::tuple<std::string_view, bool, int> kExpected[] = {
+      {"", false, 0},      {"_bias", true, 0},      {"_relu", false, 1},
+      {"_gelu", false, 2}, {"_bias_relu", true, 1}, {"_bias_gelu", true, 2}};
+  for (const auto& [epilogue, bias, activation] : kExpected) {
+    const std::string kernel = fmt::format("cutlass_gemm_bf16_rcr{}__{}", epilogue, config);
+    const std::string text =
+        cutlass_emitter().kernel(parse_config_name(fmt::format("{}__{}", kernel, launch)));
+    EXPECT_NE(text.find(fmt::format("\"{}\"", kernel)), std::string::npos)
+        << "the library's name says it: " << text;
+    EXPECT_NE(text.find(fmt::format("has_bias = {};", bias)), std::string::npos) << text;
+    EXPECT_NE(text.find(fmt::format("activation = {};", activation)), std::string::npos) << text;
+  }
+}
+
+/// sources.json records the epilogue, for generate --regenerate.
+TEST_F(GenerateCutlass, TheEpilogueIsWrittenDown) {
+  GenerateRequest fused = project("tiny");
+  fused.signatures = {with_epilogue(Epilogue::bias_gelu)};
+  const auto report = generate_project(fused);
+  EXPECT_EQ(report.kernels.size(), 6u);
+  for (const auto& kernel : report.kernels)
+    EXPECT_TRUE(kernel.kernel.starts_with("cutlass_gemm_bf16_rcr_bias_gelu__wgmma_")) << kernel.kernel;
+  EXPECT_TRUE(fs::exists(out_ / "kernels/cutlass_gemm_bf16_rcr_bias_gelu_wgmma.cu"));
+  EXPECT_NE(read_file(out_ / "sources.json").find("\"epilogue\": \"bias_gelu\""), std::string::npos);
 }
 
 TEST(CutlassEmitter, TransposesWhatAKernelComputesTransposed) {

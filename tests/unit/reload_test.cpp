@@ -25,7 +25,7 @@ using Reload = toy::ModelsFolder;
 /// The toy's model with other predictions.
 Model scaled(double offset) {
   ModelData data = toy::model().data();
-  for (TargetForest& target : data.targets) target.offset = offset;
+  for (ModelTarget& target : data.targets) target.offset = offset;
   return Model(std::move(data));
 }
 

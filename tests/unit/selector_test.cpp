@@ -198,6 +198,36 @@ TEST_F(SelectorTest, ValuesOutsideTheirEnumAreBadProblems) {
   test::expect_error(Errc::invalid_argument, "convolution dtype_wei", [&] { check(conv); });
 }
 
+/// Native kernels apply an epilogue to what they have just stored: the order of configs stays.
+TEST_F(SelectorTest, AModelOfNativeGemmsAnswersForEveryEpilogue) {
+  const Model model = toy::model();
+  const Selector selector = Selector::load(folder_ / "model");
+  const GemmProblem plain = make_gemm(96, 128, 256);
+  const auto expected = selector.rank(plain, 12);
+  for (std::size_t word = 1; word < EnumWords<Epilogue>::words.size(); ++word) {
+    GemmProblem p = plain;
+    p.epilogue = static_cast<Epilogue>(word);
+    const auto ranked = selector.rank(p, 12);
+    ASSERT_EQ(ranked.size(), expected.size());
+    for (std::size_t i = 0; i < ranked.size(); ++i) {
+      EXPECT_EQ(ranked[i].config, expected[i].config);
+      EXPECT_EQ(ranked[i].time_us, expected[i].time_us);
+      EXPECT_EQ(ranked[i].source, ChoiceSource::model);
+    }
+    const std::string name = Selector::name(p, ranked[0]);
+    EXPECT_EQ(parse_config_name(name).signature, signature_of(p)) << name;
+    const Family* const family = model.family(signature_of(p));
+    ASSERT_NE(family, nullptr);
+    EXPECT_EQ(model.trained_signature(*family), signature_of(plain));
+  }
+  GemmProblem with_bias = plain;
+  with_bias.epilogue = Epilogue::bias;
+  setenv("KSCOUT_DISABLE", Selector::name(with_bias, expected[0]).c_str(), 1);
+  const Selector disabled = Selector::load(folder_ / "model");
+  EXPECT_EQ(disabled.select(with_bias).config, expected[1].config);
+  EXPECT_EQ(disabled.select(plain).config, expected[1].config) << "as with and without _acc";
+}
+
 TEST_F(SelectorTest, ProblemsThatAModelAndItsRuleSetLackNameWhatItCovers) {
   ModelData data = toy::model().data();
   for (Family& family : data.families) family.rules = "measured";  // as after an import

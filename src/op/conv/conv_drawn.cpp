@@ -1,10 +1,9 @@
-// Draws random convolutions with integers only, and lists those at the edges of what kernels support.
+// Draws random convolutions with integers only.
 
 #include <algorithm>
 #include <iterator>
 #include <tuple>
 #include <unordered_set>
-#include <utility>
 #include <vector>
 
 #include "core/fail.h"
@@ -116,135 +115,6 @@ class ConvDraw {
   ConvProblem p_;
 };
 
-/// One problem with equal sizes, strides and pads along h and w.
-struct EdgeCase {
-  std::int64_t c = 16, k = 16, g = 1, edge = 7, filter = 3, stride = 1, pad = 1, dilation = 1;
-};
-
-/// Lists each case for one and for three images. The filter of every fifth problem is packed once.
-class EdgeCases {
- public:
-  explicit EdgeCases(DType dtype) : dtype_(dtype) {}
-
-  void add(const EdgeCase& one) { add(problem_of(one)); }
-  void add(ConvProblem problem) {
-    for (const std::int64_t images : {1, 3}) {
-      problem.n = images;
-      problem.prepacked = problems_.size() % 5 == 4;
-      if (is_valid(problem)) problems_.push_back(problem);
-    }
-  }
-  /// An image of height 1.
-  void add_1d(std::int64_t c, std::int64_t k, std::int64_t g, std::int64_t width, std::int64_t filter,
-              std::int64_t stride) {
-    ConvProblem p = make_conv(Op::conv_fwd, dtype_);
-    p.c = c, p.k = k, p.g = g, p.w = width, p.x = filter, p.stride_w = stride;
-    p.left_pad_w = p.right_pad_w = filter / 2;
-    add(p);
-  }
-  /// A filter that is not square, with strides and pads that differ along the axes and sides.
-  void add_oblong(std::int64_t y, std::int64_t x) {
-    ConvProblem p = make_conv(Op::conv_fwd, dtype_);
-    p.c = 24, p.k = 20, p.h = p.w = 17, p.y = y, p.x = x, p.stride_w = 2;
-    p.left_pad_h = y - 1, p.right_pad_w = x;
-    add(p);
-  }
-  /// The same geometry along a third axis of 5.
-  void add_3d(const EdgeCase& one) {
-    ConvProblem p = problem_of(one);
-    p.layout = Layout::ndhwgc;
-    p.d = 5;
-    p.z = one.filter;
-    p.stride_d = one.stride;
-    p.dilation_d = one.dilation;
-    p.left_pad_d = p.right_pad_d = one.pad;
-    add(p);
-  }
-  std::vector<ConvProblem> take() { return std::move(problems_); }
-
- private:
-  ConvProblem problem_of(const EdgeCase& one) const {
-    ConvProblem p = make_conv(Op::conv_fwd, dtype_);
-    p.c = one.c, p.k = one.k, p.g = one.g;
-    p.h = p.w = one.edge;
-    p.y = p.x = one.filter;
-    p.stride_h = p.stride_w = one.stride;
-    p.dilation_h = p.dilation_w = one.dilation;
-    p.left_pad_h = p.left_pad_w = p.right_pad_h = p.right_pad_w = one.pad;
-    return p;
-  }
-
-  DType dtype_;
-  std::vector<ConvProblem> problems_;
-};
-
-void add_odd_channels(EdgeCases& cases) {
-  for (const std::int64_t c : {1, 3, 5, 17}) {
-    for (const std::int64_t k : {1, 3, 7, 33}) {
-      for (const std::int64_t g : {1, 3}) {
-        cases.add({.c = c * g, .k = k * g, .g = g, .edge = 14});
-        cases.add({.c = c * g, .k = k * g, .g = g, .edge = 9, .filter = 1, .pad = 0});
-      }
-      cases.add_3d({.c = c, .k = k, .edge = 5});
-    }
-  }
-  for (const std::int64_t g : {2, 5, 7, 32, 64}) {
-    for (const std::int64_t c : {1, 2, 4, 8, 12}) {
-      for (const std::int64_t k : {1, 2, 3, 8}) cases.add({.c = c * g, .k = k * g, .g = g, .edge = 10});
-    }
-  }
-  for (const std::int64_t multiplier : {2, 3, 4, 5}) {
-    for (const std::int64_t g : {3, 16, 33}) {
-      cases.add({.c = g, .k = multiplier * g, .g = g, .edge = 12});
-      cases.add({.c = g, .k = multiplier * g, .g = g, .edge = 11, .filter = 5, .stride = 2, .pad = 2});
-    }
-  }
-}
-
-void add_filters(EdgeCases& cases) {
-  for (const auto& [c, k] : {std::pair<std::int64_t, std::int64_t>{3, 8}, {16, 32}, {64, 5}}) {
-    for (const std::int64_t filter : {1, 2, 3, 4, 6, 7, 11}) {
-      cases.add({.c = c, .k = k, .edge = filter, .filter = filter, .pad = 0});  // one output
-      cases.add({.c = c, .k = k, .edge = 13, .filter = filter, .pad = filter / 2});
-      cases.add({.c = c, .k = k, .edge = 9, .filter = filter, .stride = 4, .pad = 0});
-      for (const std::int64_t more : {0, 1, 4})
-        cases.add({.c = c, .k = k, .edge = 6, .filter = filter, .pad = filter + more});
-    }
-    for (const std::int64_t stride : {2, 3, 5}) {
-      for (const std::int64_t dilation : {1, 2, 3})
-        cases.add({.c = c, .k = k, .edge = 19, .stride = stride, .pad = 2, .dilation = dilation});
-      cases.add_3d({.c = c, .k = k, .edge = 8, .stride = stride});
-      cases.add({.c = c, .k = k, .edge = 12, .filter = 1, .stride = stride, .pad = 0});
-    }
-  }
-  for (const auto& [y, x] : {std::pair<std::int64_t, std::int64_t>{1, 7}, {7, 1}, {2, 5}, {4, 3}})
-    cases.add_oblong(y, x);
-}
-
-void add_sizes(EdgeCases& cases) {
-  for (const std::int64_t c : {1, 3, 4}) {  // large images, few channels
-    for (const std::int64_t k : {1, 3, 8}) {
-      cases.add({.c = c, .k = k, .edge = 511});
-      cases.add({.c = c, .k = k, .edge = 384, .filter = 5, .stride = 2, .pad = 2});
-    }
-  }
-  for (const std::int64_t c : {511, 1000, 2048}) {  // one pixel, many channels
-    for (const std::int64_t k : {511, 1000, 2048})
-      cases.add({.c = c, .k = k, .edge = 1, .filter = 1, .pad = 0});
-    cases.add({.c = c, .k = 64, .edge = 1});
-    cases.add({.c = c, .k = c, .g = c, .edge = 1});
-    cases.add({.c = c, .k = c, .g = c, .edge = 3, .filter = 3, .pad = 0});
-  }
-  for (const std::int64_t width : {1, 15, 400, 4001}) {
-    for (const std::int64_t filter : {1, 2, 3, 10, 31, 128}) {
-      cases.add_1d(1, 32, 1, width, filter, 5);
-      cases.add_1d(24, 40, 1, width, filter, 1);
-      cases.add_1d(48, 48, 48, width, filter, 1);
-      cases.add_1d(32, 32, 4, width, filter, 2);
-    }
-  }
-}
-
 }  // namespace
 
 std::vector<ConvProblem> random_convs(const ConvSetRequest& request) {
@@ -289,14 +159,6 @@ std::vector<ConvProblem> with_packing(std::span<const ConvProblem> problems, Pac
     if (twice) packed.push_back(problem);
   }
   return packed;
-}
-
-std::vector<ConvProblem> edge_convs(DType dtype) {
-  EdgeCases cases(dtype);
-  add_odd_channels(cases);
-  add_filters(cases);
-  add_sizes(cases);
-  return cases.take();
 }
 
 }  // namespace kscout

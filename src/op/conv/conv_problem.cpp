@@ -514,6 +514,7 @@ class ConvOperation final : public StructOperation<ConvProblem> {
   std::string_view schema(std::string_view provider, DeviceKind /*kind*/) const noexcept override {
     if (provider == "native") return "conv_cpu";
     if (provider == "miopen") return "conv_miopen";
+    if (provider == "ck_tile") return "conv_ck_tile";
     return provider == "cudnn" ? "conv_gpu" : "conv";
   }
   /// Layers of networks and random convolutions.

@@ -11,6 +11,7 @@
 namespace kscout {
 namespace {
 
+/// Sets of sizes that a grid names together; a single size has its field's name.
 struct GridName {
   std::string_view name;
   std::vector<std::int64_t ConvProblem::*> fields;
@@ -19,24 +20,15 @@ struct GridName {
 std::span<const GridName> grid_names() {
   using C = ConvProblem;
   static const GridName names[] = {
-      {"n", {&C::n}},
-      {"c", {&C::c}},
-      {"k", {&C::k}},
-      {"g", {&C::g}},
-      {"d", {&C::d}},
-      {"h", {&C::h}},
-      {"w", {&C::w}},
-      {"y", {&C::y}},
-      {"x", {&C::x}},
       {"ck", {&C::c, &C::k}},
       {"ckg", {&C::c, &C::k, &C::g}},
       {"hw", {&C::h, &C::w}},
       {"yx", {&C::y, &C::x}},
       {"zyx", {&C::z, &C::y, &C::x}},
       {"stride", {&C::stride_h, &C::stride_w}},
-      {"stride_d", {&C::stride_d}},
       {"dilation", {&C::dilation_h, &C::dilation_w}},
       {"pad", {&C::left_pad_h, &C::right_pad_h, &C::left_pad_w, &C::right_pad_w}},
+      {"pad_d", {&C::left_pad_d, &C::right_pad_d}},
       {"pad_h", {&C::left_pad_h, &C::right_pad_h}},
       {"pad_w", {&C::left_pad_w, &C::right_pad_w}},
   };
@@ -45,8 +37,19 @@ std::span<const GridName> grid_names() {
 
 void assign(ConvProblem& problem, std::string_view name, std::int64_t value) {
   const auto known = std::ranges::find(grid_names(), name, &GridName::name);
-  if (known == grid_names().end()) fail(Errc::corrupt_data, "'{}' is no size of a convolution", name);
-  for (const auto field : known->fields) problem.*field = value;
+  if (known != grid_names().end()) {
+    for (const auto field : known->fields) problem.*field = value;
+    return;
+  }
+  bool found = false;
+  for_each_field<ConvProblem>([&](const auto& field) {
+    if constexpr (std::is_same_v<typename std::remove_cvref_t<decltype(field)>::value, std::int64_t>) {
+      if (field.name != name) return;
+      problem.*field.member = value;
+      found = true;
+    }
+  });
+  if (!found) fail(Errc::corrupt_data, "'{}' is no size of a convolution", name);
 }
 
 /// Gives a volume its layout, and a grid without pads those that keep the size at stride 1.
@@ -70,6 +73,14 @@ std::vector<ConvProblem> convs_of_grids(std::string_view name, DType dtype) {
   grid_sets().each(
       name, make_conv(op.empty() ? Op::conv_fwd : parse<Op>(op), dtype), assign,
       [&](const ConvProblem& p, std::string_view grid) { problems.push_back(completed(p, grid)); });
+  return problems;
+}
+
+/// The filter of every fifth problem is packed once.
+std::vector<ConvProblem> edge_convs(DType dtype) {
+  auto problems = convs_of_grids("edges", dtype);
+  std::erase_if(problems, [](const ConvProblem& problem) { return !is_valid(problem); });
+  for (std::size_t i = 4; i < problems.size(); i += 5) problems[i].prepacked = true;
   return problems;
 }
 

@@ -68,7 +68,6 @@ std::vector<ConvProblem> repeated_conv_set(const ConvSetRequest& request);
 /// Defined in conv_networks.cpp and conv_drawn.cpp.
 std::vector<ConvProblem> convs_of_networks(DType dtype, const std::vector<std::string>& asked);
 std::vector<ConvProblem> random_convs(const ConvSetRequest& request);
-std::vector<ConvProblem> edge_convs(DType dtype);
 
 // ---- Samples representative convolutions, and adds convolutions of the kinds that a model predicts badly.
 //

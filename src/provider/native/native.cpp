@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <vector>
 
-#include <fmt/compile.h>
-
 #include "core/fail.h"
 #include "provider/name_reader.h"
 #include "provider/native/native_conv.h"
@@ -54,8 +52,7 @@ constexpr auto kName = parts_of(kTable);
 
 std::string print_native_gemm(const Signature& signature, const KernelConfig& config) {
   NativeConfig::from(config);  // throws for a value that no name can hold
-  std::string text = fmt::format(FMT_COMPILE("native_gemm_{}_{}{}"), word(signature.dtype_a),
-                                 word(signature.layout), signature.accumulate ? "_acc" : "");
+  std::string text = "native_gemm_" + gemm_signature_text(signature);
   print_axes(text, config, kName);
   return text;
 }
@@ -63,8 +60,7 @@ std::string print_native_gemm(const Signature& signature, const KernelConfig& co
 NamedConfig parse_native_gemm(std::string_view name) {
   NameReader in("native", name);
   in.literal("native_gemm_");
-  NamedConfig result{read_uniform_signature(in, Op::gemm), KernelConfig(native_gemm_space)};
-  result.signature.accumulate = in.optional("_acc");
+  NamedConfig result{read_gemm_signature(in, "__"), KernelConfig(native_gemm_space)};
   in.check_signature(native_gemm_space, result.signature);
   read_axes(in, result.config, kName);
   return result;

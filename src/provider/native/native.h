@@ -7,7 +7,7 @@
 ///
 /// Names follow this grammar (whole numbers without leading zeros, words as listed):
 ///
-///     name   = "native_gemm_" dtype "_" layout ["_acc"] "__" kernel "_" launch
+///     name   = "native_gemm_" dtype "_" layout ["_" epilogue] ["_acc"] "__" kernel "_" launch
 ///     kernel = isa "_" kind "_" mr "x" nr "_" packs ["_p" prefetch]
 ///     launch = "b" mc "x" kc "x" nc "_" order "_s" split_k "_t" threads_m "x" threads_n
 ///     packs  = "nopack" | "packa" | "packb" | "packab"

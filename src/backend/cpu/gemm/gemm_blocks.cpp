@@ -42,6 +42,15 @@ class Tiles {
     read_ = !panels.a_packed && plan.a.row_major ? ReadA::rows : ReadA::columns;
   }
 
+  /// Lets each tile apply the block's epilogue: these are the last steps along K. (i, j): where in the block
+  /// the first tile is.
+  void finish(const Block& block, std::int64_t i, std::int64_t j) {
+    if (block.epilogue == Epilogue::none) return;
+    finished_ = &block;
+    first_i_ = i;
+    first_j_ = j;
+  }
+
   void run(std::int64_t rows, std::int64_t columns, bool rows_outside) {
     const std::int64_t mr = plan_.config.mr, nr = plan_.config.nr;
     if (rows_outside) {
@@ -83,6 +92,7 @@ class Tiles {
                             : config.prefetch > 0 ? Variant::prefetching
                                                   : Variant::plain;
     plan_.kernels->outer[static_cast<int>(read_)][static_cast<int>(variant)][height][vectors](args_);
+    if (finished_) apply_epilogue(plan_, *finished_, first_i_ + i, first_j_ + j, height, width);
   }
 
   const GemmPlan& plan_;
@@ -90,6 +100,8 @@ class Tiles {
   float* c_;
   OuterArgs args_{};
   ReadA read_;
+  const Block* finished_ = nullptr;
+  std::int64_t first_i_ = 0, first_j_ = 0;
 };
 
 /// Walks cache blocks in the config's order; packs the operands that the config packs, as rarely as the order
@@ -165,9 +177,10 @@ class OuterWalk {
     }
   }
   void tiles(std::int64_t i, std::int64_t j, std::int64_t p, const Panels& panels, bool rows_outside) {
-    Tiles(plan_, panels, block_.c + i * block_.ldc + j, block_.ldc, std::min(plan_.kc, block_.k - p),
-          block_.alpha, p == 0 ? block_.beta : 1.0F)
-        .run(std::min(plan_.mc, block_.m - i), std::min(plan_.nc, block_.n - j), rows_outside);
+    Tiles tiles(plan_, panels, block_.c + i * block_.ldc + j, block_.ldc, std::min(plan_.kc, block_.k - p),
+                block_.alpha, p == 0 ? block_.beta : 1.0F);
+    if (p + plan_.kc >= block_.k) tiles.finish(block_, i, j);
+    tiles.run(std::min(plan_.mc, block_.m - i), std::min(plan_.nc, block_.n - j), rows_outside);
   }
 
   const GemmPlan& plan_;
@@ -209,8 +222,9 @@ void run_small(const GemmPlan& plan, const Block& block) noexcept {
     pack_b_block(plan, block.b, block.n, block.k, block.workspace);
     panels.b = block.workspace;
   }
-  Tiles(plan, panels, block.c, block.ldc, block.k, block.alpha, block.beta)
-      .run(block.m, block.n, plan.config.order == NativeOrder::m);
+  Tiles tiles(plan, panels, block.c, block.ldc, block.k, block.alpha, block.beta);
+  tiles.finish(block, 0, 0);
+  tiles.run(block.m, block.n, plan.config.order == NativeOrder::m);
 }
 
 void run_dot(const GemmPlan& plan, const Block& block) noexcept {
@@ -259,6 +273,7 @@ void run_dot(const GemmPlan& plan, const Block& block) noexcept {
             for (std::int64_t i = 0; i < rows; i += mr) tile(i, j);
           }
         }
+        if (p + plan.kc >= block.k) apply_epilogue(plan, block, ic, jc, rows, columns);
       }
     }
   }
@@ -325,6 +340,7 @@ void run_update(const GemmPlan& plan, const Block& block) noexcept {
           plan,
           {copy, rows, block.b, plan.b.ld, block.n, block.k, block.c + g * block.ldc, block.ldc, block.beta},
           lines, plan.nc);
+      apply_epilogue(plan, block, g, 0, rows, block.n);
     } else {
       update_rows(plan, {copy, rows, block.a, plan.a.ld, block.m, block.k, turned, block.m, 0}, lines,
                   plan.mc);
@@ -334,6 +350,7 @@ void run_update(const GemmPlan& plan, const Block& block) noexcept {
           to = block.beta != 0 ? turned[j * block.m + i] + block.beta * to : turned[j * block.m + i];
         }
       }
+      apply_epilogue(plan, block, 0, g, block.m, rows);
     }
   }
 }

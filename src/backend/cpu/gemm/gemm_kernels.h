@@ -6,9 +6,12 @@
 ///   outer   C tile += column of A times row of B, K steps; B's rows are vectors, A's elements are broadcast
 ///   dot     C tile = dot products along K; both operands are vectors along K
 ///   update  few rows of C += few elements of A times few rows of B (the wide lines), for some columns
+/// Epilogues are kernels of their own, which run while the elements of C are still in a cache.
 /// All sizes are in elements. No kernel reads or writes outside the elements that its arguments name. The
 /// only exception is panels of packed B, which are padded with zeros to whole vectors.
 #include <cstdint>
+
+#include <kscout/types.h>
 
 #include "backend/cpu/common/instruction_sets.h"
 
@@ -64,10 +67,19 @@ struct PackArgs {
   bool pad;
 };
 
+/// Elements of C that are finished but for the epilogue.
+struct EpilogueArgs {
+  float* c;
+  std::int64_t ldc;
+  std::int64_t m, n;
+  const float* bias;  ///< of the first column; not read by an epilogue without a bias
+};
+
 using OuterKernel = void (*)(const OuterArgs&);
 using DotKernel = void (*)(const DotArgs&);
 using UpdateKernel = void (*)(const UpdateArgs&);
 using PackKernel = void (*)(const PackArgs&);
+using EpilogueKernel = void (*)(const EpilogueArgs&);
 
 inline constexpr int kMaxOuterRows = register_tiles(NativeIsa::avx512).rows[0];
 inline constexpr int kMaxOuterVectors = 4;
@@ -85,6 +97,7 @@ struct GemmKernels {
   UpdateKernel update[2][kMaxTileSide + 1][kMaxTileSide + 1] = {};        ///< [prefetching][rows][lines]
   PackKernel pack_lines = nullptr;   ///< source lines run along K: transposes
   PackKernel pack_groups = nullptr;  ///< source lines run across the width, src[p * ld + i]
+  EpilogueKernel epilogue[EnumWords<Epilogue>::words.size()] = {};  ///< [Epilogue]; null for none
 };
 
 template <>

@@ -72,6 +72,7 @@ GemmPlan make_gemm_plan(const GemmProblem& problem, const NativeConfig& config) 
   plan.b = {row_major_b(problem.layout), ld.b, ld.b * (row_major_b(problem.layout) ? problem.k : problem.n)};
   plan.ldc = ld.c;
   plan.batch_c = ld.c * problem.m;
+  plan.epilogue = problem.epilogue;
   plan.config = config;
   plan.form = native_form(config.kind, problem.layout);
   plan.kernels = kernels_of<GemmKernels>(config.isa);
@@ -120,6 +121,10 @@ void run_part(const GemmPlan& plan, const GemmBuffers& buffers, float* workspace
   block.alpha = static_cast<float>(buffers.alpha);
   block.workspace = workspace + part * plan.part_size;
   block.n0 = n;
+  if (plan.config.split_k == 1) {
+    block.epilogue = plan.epilogue;
+    if (buffers.bias) block.bias = static_cast<const float*>(buffers.bias) + n;
+  }
   float* const partial = workspace + plan.config.threads() * plan.part_size + (r.split - 1) * plan.split_size;
   for (std::int64_t batch = 0; batch < plan.batches; ++batch) {
     block.a = static_cast<const float*>(buffers.a) + batch * plan.a.batch + a_start;
@@ -144,6 +149,7 @@ void run_part(const GemmPlan& plan, const GemmBuffers& buffers, float* workspace
 void run_block(const GemmPlan& plan, const Block& block) noexcept {
   if (block.k == 0) {
     scale(block.c, block.ldc, block.m, block.n, block.beta);
+    apply_epilogue(plan, block, 0, 0, block.m, block.n);
   } else if (plan.config.kind == NativeKind::small) {
     run_small(plan, block);
   } else if (plan.form == NativeForm::outer) {
@@ -155,18 +161,36 @@ void run_block(const GemmPlan& plan, const Block& block) noexcept {
   }
 }
 
+void apply_epilogue(const GemmPlan& plan, const Block& block, std::int64_t i, std::int64_t j,
+                    std::int64_t rows, std::int64_t columns) noexcept {
+  if (block.epilogue == Epilogue::none) return;
+  plan.kernels->epilogue[static_cast<std::size_t>(block.epilogue)](
+      {.c = block.c + i * block.ldc + j,
+       .ldc = block.ldc,
+       .m = rows,
+       .n = columns,
+       .bias = block.bias ? block.bias + j : nullptr});
+}
+
 namespace {
 
+/// Adds the partial sums of the slices to rows of C, and applies the epilogue to each row.
 void sum_splits(const GemmPlan& plan, const GemmBuffers& buffers, float* workspace, int part) noexcept {
   const int parts = plan.config.threads();
   const float* const partials = workspace + parts * plan.part_size;
   const Range rows = share_of(plan.m, parts, part);
+  Block block{};
+  block.c = static_cast<float*>(buffers.c);
+  block.ldc = plan.ldc;
+  block.epilogue = plan.epilogue;
+  block.bias = static_cast<const float*>(buffers.bias);
   for (std::int64_t i = rows.begin; i < rows.end; ++i) {
-    float* row = static_cast<float*>(buffers.c) + i * plan.ldc;
+    float* row = block.c + i * plan.ldc;
     for (std::int32_t split = 0; split < plan.config.split_k - 1; ++split) {
       const float* from = partials + split * plan.split_size + i * plan.n;
       for (std::int64_t j = 0; j < plan.n; ++j) row[j] += from[j];
     }
+    apply_epilogue(plan, block, i, 0, 1, plan.n);
   }
 }
 

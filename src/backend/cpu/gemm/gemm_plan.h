@@ -24,6 +24,7 @@ struct GemmPlan {
   std::int64_t m, n, k, batches;
   Operand a, b;
   std::int64_t ldc, batch_c;
+  Epilogue epilogue;
   NativeConfig config;
   NativeForm form;
   const GemmKernels* kernels;
@@ -51,7 +52,8 @@ void run_part(const GemmPlan& plan, const GemmBuffers& buffers, float* workspace
 /// Packs this part's share of B's columns, for `prepacked_b`.
 void pack_part(const GemmPlan& plan, const float* b, float* packed, int part) noexcept;
 
-/// Operands of one batch item and region, as pointers to their first elements. C = alpha * A * B + beta * C.
+/// Operands of one batch item and region, as pointers to their first elements.
+/// C = epilogue(alpha * A * B + beta * C).
 struct Block {
   const float* a;
   const float* b;
@@ -62,6 +64,8 @@ struct Block {
   float* workspace;
   const float* packed_b;  ///< `prepacked_b`: B of the batch item, all columns
   std::int64_t n0;        ///< first column of the region
+  Epilogue epilogue;      ///< none where other slices of a split K follow
+  const float* bias;      ///< of the region's first column; null without one
 };
 /// Computes a block by the plan's kernels, of any kind; `k` may be 0.
 void run_block(const GemmPlan& plan, const Block& block) noexcept;
@@ -69,6 +73,11 @@ void run_outer(const GemmPlan& plan, const Block& block) noexcept;
 void run_small(const GemmPlan& plan, const Block& block) noexcept;
 void run_dot(const GemmPlan& plan, const Block& block) noexcept;
 void run_update(const GemmPlan& plan, const Block& block) noexcept;
+
+/// Applies the block's epilogue to its elements of C in rows x columns from (i, j), which are finished but
+/// for that.
+void apply_epilogue(const GemmPlan& plan, const Block& block, std::int64_t i, std::int64_t j,
+                    std::int64_t rows, std::int64_t columns) noexcept;
 
 /// Computes C = beta * C; does not read C when beta is 0.
 void scale(float* c, std::int64_t ldc, std::int64_t m, std::int64_t n, float beta) noexcept;

@@ -37,6 +37,9 @@ inline int multiprocessors() {
   return count;
 }
 
+/// What is applied to elements of C after the bias.
+enum class Activation : std::int32_t { none, relu, gelu };
+
 /// How blocks share the K of a tile; in the order of the words of axis `decomposition`.
 enum class Decomposition : std::int32_t { none, split_k, stream_k };
 

@@ -54,11 +54,18 @@ void add_product(Members& to, const Signature& s, const CutlassConfig& c) {
   to.number("decomposition_axis", axis("decomposition")).number("split_k_axis", axis("split_k"));
 }
 
-void add_wgmma(Members& to, const CutlassConfig& c) {
+/// Activation of generate/common.hpp.
+int activation_of(Epilogue epilogue) {
+  const bool relu = epilogue == Epilogue::relu || epilogue == Epilogue::bias_relu;
+  return relu ? 1 : epilogue == Epilogue::gelu || epilogue == Epilogue::bias_gelu ? 2 : 0;
+}
+
+void add_wgmma(Members& to, const Signature& s, const CutlassConfig& c) {
   const bool coop = c.is(CutlassPipeline::wgmma_coop), swap = c.swap_ab;
   to.number("cluster_m", swap ? c.cluster_n : c.cluster_m)
       .number("cluster_n", swap ? c.cluster_m : c.cluster_n);
-  to.flag("swap_ab", swap);
+  to.flag("swap_ab", swap).flag("has_bias", has_bias(s.epilogue));
+  to.number("activation", activation_of(s.epilogue));
   to.number("raster_axis", axis("raster")).number("swizzle_axis", axis("swizzle"));
   to.type("Schedule", fmt::format("cutlass::gemm::KernelTmaWarpSpecialized{}{}",
                                   coop ? "Cooperative" : "Pingpong", c.fast_accum ? "FP8FastAccum" : ""));
@@ -82,7 +89,7 @@ std::string kernel_source(const NamedConfig& kernel) {
   if (mma80) {
     to.number("warp_m", c.warp_m).number("warp_n", c.warp_n);
   } else {
-    add_wgmma(to, c);
+    add_wgmma(to, kernel.signature, c);
   }
   const std::string made = fmt::format("kscout_cutlass::{}<c{}>", mma80 ? "Mma80" : "Wgmma", symbol);
   return fmt::format(

@@ -5,6 +5,8 @@
 
 #include "cute/tensor.hpp"
 #include "cutlass/epilogue/collective/collective_builder.hpp"
+#include "cutlass/epilogue/fusion/operations.hpp"
+#include "cutlass/epilogue/thread/activation.h"
 #include "cutlass/gemm/collective/collective_builder.hpp"
 #include "cutlass/gemm/device/gemm_universal_adapter.h"
 #include "cutlass/gemm/kernel/gemm_universal.hpp"
@@ -12,21 +14,48 @@
 
 namespace kscout_cutlass {
 
+/// What CUTLASS's epilogue computes of the accumulators, for a Config of Wgmma. A bias has one value per column
+/// of C, which is a row of the transposed C. Its alignment is that of an element, as the C ABI says.
+template <class Config>
+struct Fused {
+  using C = typename Config::C;
+  using Acc = typename Config::Acc;
+  /// Without a source C, the epilogue does not load it.
+  using Source = cute::conditional_t<Config::reads_c, C, void>;
+  static constexpr auto kActivation = static_cast<Activation>(Config::activation);
+  static constexpr bool kActivates = kActivation != Activation::none;
+  /// GELU in its tanh form.
+  template <class T>
+  using Function = cute::conditional_t<kActivation == Activation::relu, cutlass::epilogue::thread::ReLu<T>,
+                                       cutlass::epilogue::thread::GELU_taylor<T>>;
+
+  using Plain = cutlass::epilogue::fusion::LinearCombination<C, Acc, Source, Acc>;
+  using Activated = cutlass::epilogue::fusion::LinCombEltAct<Function, C, Acc, Source, Acc>;
+  using Biased = cute::conditional_t<Config::swap_ab,
+                                     cutlass::epilogue::fusion::LinCombPerRowBias<C, Acc, C, Source, Acc, 1>,
+                                     cutlass::epilogue::fusion::LinCombPerColBias<C, Acc, C, Source, Acc, 1>>;
+  using BiasedActivated = cute::conditional_t<
+      Config::swap_ab, cutlass::epilogue::fusion::LinCombPerRowBiasEltAct<Function, C, Acc, C, Source, Acc, 1>,
+      cutlass::epilogue::fusion::LinCombPerColBiasEltAct<Function, C, Acc, C, Source, Acc, 1>>;
+  using Operation = cute::conditional_t<Config::has_bias, cute::conditional_t<kActivates, BiasedActivated, Biased>,
+                                        cute::conditional_t<kActivates, Activated, Plain>>;
+};
+
 /// Config, in terms of the kernel's product (with swap_ab it computes C transposed: A and B, rows and columns
 /// are exchanged): types A, B, C, Acc; LayoutA, LayoutB, LayoutC; Schedule, Epilogue, Scheduler; tile_*,
-/// cluster_*, stages (0: as many as fit), align_ab, align_c (elements); reads_c, swap_ab, stream_k; positions
-/// of the launch axes raster_axis, swizzle_axis, decomposition_axis, split_k_axis.
+/// cluster_*, stages (0: as many as fit), align_ab, align_c (elements); reads_c, swap_ab, stream_k, has_bias,
+/// activation; positions of the launch axes raster_axis, swizzle_axis, decomposition_axis, split_k_axis.
 template <class Config>
 struct Wgmma {
   using Tile = cute::Shape<cute::Int<Config::tile_m>, cute::Int<Config::tile_n>, cute::Int<Config::tile_k>>;
   using Cluster = cute::Shape<cute::Int<Config::cluster_m>, cute::Int<Config::cluster_n>, cute::_1>;
-  /// Without a source C, the epilogue does not load it.
-  using Source = cute::conditional_t<Config::reads_c, typename Config::C, void>;
+  using Fusion = Fused<Config>;
   using Store = typename cutlass::epilogue::collective::CollectiveBuilder<
       cutlass::arch::Sm90, cutlass::arch::OpClassTensorOp, Tile, Cluster,
-      cutlass::epilogue::collective::EpilogueTileAuto, typename Config::Acc, typename Config::Acc, Source,
+      cutlass::epilogue::collective::EpilogueTileAuto, typename Config::Acc, typename Config::Acc,
+      typename Fusion::Source,
       typename Config::LayoutC, Config::align_c, typename Config::C, typename Config::LayoutC, Config::align_c,
-      typename Config::Epilogue>::CollectiveOp;
+      typename Config::Epilogue, typename Fusion::Operation>::CollectiveOp;
   using Stages = cute::conditional_t<
       Config::stages == 0,
       cutlass::gemm::collective::StageCountAutoCarveout<static_cast<int>(sizeof(typename Store::SharedStorage))>,
@@ -67,6 +96,8 @@ struct Wgmma {
     args.mainloop.dB = stride<typename Kernel::StrideB>(kSwap ? s.lda : s.ldb, kSwap ? batch_a : batch_b);
     args.epilogue.thread.alpha = static_cast<typename Config::Acc>(call.alpha);
     args.epilogue.thread.beta = static_cast<typename Config::Acc>(call.beta);
+    if constexpr (Config::has_bias)
+      args.epilogue.thread.bias_ptr = static_cast<const typename Config::C*>(call.bias);
     if constexpr (Config::reads_c) {
       args.epilogue.ptr_C = static_cast<const typename Config::C*>(call.c);
       args.epilogue.dC = stride<typename Kernel::StrideC>(s.ldc, batch_c);
