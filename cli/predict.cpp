@@ -120,13 +120,11 @@ void explain_problem(const PredictOptions& options, ReadMeasuredRows read) {
   print_explanation(selector, options.family.request(signature_of(request.problem)), request, options.format);
 }
 
-/// Prints the models that made the choices, on stderr.
-void print_models(const std::map<std::pair<Op, DType>, Selector>& selectors) {
-  for (const auto& [type, selector] : selectors) {
-    const auto path = selector.model_path();
-    fmt::print(stderr, "model: {}\n",
-               path.empty() ? "none found; analytic costs of " + selector.device().name : path.string());
-  }
+/// The model that answers a problem, for stderr.
+std::string model_line(const Selector& selector, const Problem& problem) {
+  const auto path = selector.model_path(problem);
+  return "model: " +
+         (path.empty() ? "none found; analytic costs of " + selector.device().name : path.string()) + "\n";
 }
 
 void predict(const PredictOptions& options) {
@@ -153,16 +151,19 @@ void predict(const PredictOptions& options) {
     if (const auto known = selectors.find(key); known != selectors.end()) return known->second;
     return selectors.emplace(key, asked_selector(options, problem)).first->second;
   };
+  std::set<std::string> models;
   for (const Problem& problem : problems) {
     try {
-      predictions.add(problem, selector_of(problem).rank(problem, options.top, options.by));
+      const Selector& selector = selector_of(problem);
+      models.insert(model_line(selector, problem));
+      predictions.add(problem, selector.rank(problem, options.top, options.by));
     } catch (const Error& error) {
       if (options.file.empty() || error.code() != Errc::unsupported) throw;
       predictions.add_uncovered(problem, error.what());  // the other problems of the list keep their rows
     }
   }
   predictions.print_as(options.format, !options.file.empty(), options.calls > 0);
-  if (options.format == Format::text) print_models(selectors);
+  if (options.format == Format::text) fmt::print(stderr, "{}", fmt::join(models, ""));
   if (predictions.uncovered() > 0) {
     fail(Errc::unsupported, "{} of {} problems have no config (column reason)", predictions.uncovered(),
          problems.size());

@@ -253,8 +253,7 @@ void setup_train(CLI::App& verb) {
                   "direction that datasets of convolutions must be of, as CK Tile's trainer names it: "
                   "forward|bwd_data|bwd_weight (the same as --op conv_fwd, ...)")
       ->check(CLI::IsMember({"forward", "bwd_data", "bwd_weight"}));
-  verb.add_option("--schema", options->schema,
-                  "feature schema (default: by operation, provider and device)");
+  verb.add_option("--schema", options->schema, "feature schema (default: by operation, provider and device)");
   verb.add_option("--features", options->features, "scores read only these features, comma-separated")
       ->delimiter(',');
   verb.add_option("--increasing", p.increasing, "features that may only raise a score, comma-separated")

@@ -213,8 +213,8 @@ class KSCOUT_API Selector {
 
   /// The path that the model was read from; empty without a model.
   std::filesystem::path model_path() const;
-  /// The path of the model that answers a problem: for a batch of GEMMs, that of the model's folder `batches`,
-  /// where there is one.
+  /// The path of the model that answers a problem: for a batch of GEMMs, that of the model's folder
+  /// `batches`, where there is one.
   std::filesystem::path model_path(ProblemRef problem) const;
   /// Warnings about the model for the user: the other device that it was trained on, configs left out.
   std::vector<std::string> warnings() const;

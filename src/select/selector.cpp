@@ -140,13 +140,15 @@ struct Selector::Impl {
       loaded.warning.clear();  // that of the model counts
       return loaded;
     };
-    auto model = model_of();
-    if (!model) return;
-    batches = std::make_unique<Impl>(base, model_of, std::move(model));
-    has_batches = true;
+    if (auto model = model_of()) batches = std::make_unique<Impl>(base, model_of, std::move(model));
+  }
+  /// Whether the model has configs for the problem's types and layout.
+  bool knows(const ProblemRef& problem) noexcept {
+    const auto reader = chain.read();
+    return reader->model() && reader->model()->model.family(signature_of(problem));
   }
   Impl& of(const ProblemRef& problem) noexcept {
-    return has_batches.load(std::memory_order_acquire) && is_batch(problem) ? *batches : *this;
+    return batches && is_batch(problem) && batches->knows(problem) ? *batches : *this;
   }
 
   /// Takes the problem by reference: two pointers passed in registers would be stored one by one and then
@@ -199,10 +201,7 @@ struct Selector::Impl {
   void reload() {
     const std::lock_guard lock(reloading);
     publish(make_fallback_chain(base, source()));
-    if (!batches) return;
-    auto model = batches->source();
-    has_batches = model.has_value();
-    batches->publish(make_fallback_chain(base, std::move(model)));
+    if (batches) batches->reload();
   }
 
   void refresh() {
@@ -229,7 +228,6 @@ struct Selector::Impl {
   std::atomic<bool> use_cache = true;
   ForkMutex reloading{ForkLevel::reload};
   std::unique_ptr<Impl> batches;  ///< null: there was no model for batches when this one was made
-  std::atomic<bool> has_batches = false;
 };
 
 Selector::Selector(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}

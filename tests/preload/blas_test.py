@@ -156,8 +156,7 @@ class StandInTest(Case):
             self.assertRegex(self.output, r"new threads [1-9]" if more else "new threads 0\n")
 
     def test_refine_keeps_the_faster(self):
-        # The stand-in computes one element after the other.
-        text, served = self.exec("sgemm_", "equal", options=["--refine"])
+        text, served = self.exec("sgemm_", "equal", options=["--refine"], STAND_IN_SLEEP_US="50000")
         self.assertEqual(served, 14)
         self.assertIn("1 problems timed by --refine: 0 of them keep the library's kernel, 0 are not finished", text)
         self.assertIn("6 passed on: timed for --refine", text)

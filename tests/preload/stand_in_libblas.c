@@ -1,7 +1,9 @@
 /* Stands in for a BLAS on the CPU, with sums in double. As in Netlib's libraries, cblas_sgemm calls sgemm_.
- */
+ * STAND_IN_SLEEP_US: a product takes that much longer. */
+#define _GNU_SOURCE
 #include <stddef.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 static int calls, threads = 1024;
 
@@ -20,7 +22,9 @@ void sgemm_(const char* transa, const char* transb, const int* m, const int* n, 
             const float* alpha, const float* a, const int* lda, const float* b, const int* ldb,
             const float* beta, float* c, const int* ldc, size_t length_a, size_t length_b) {
   if (length_a != 1 || length_b != 1) abort();
+  const char* const sleep_us = getenv("STAND_IN_SLEEP_US");
   ++calls;
+  if (sleep_us) usleep((useconds_t)atoi(sleep_us));
   for (int j = 0; j < *n; ++j) {
     for (int i = 0; i < *m; ++i) {
       float* const to = &c[(size_t)j * (size_t)*ldc + (size_t)i];

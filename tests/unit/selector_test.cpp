@@ -89,6 +89,9 @@ TEST_F(SelectorTest, BatchesHaveAModelOfTheirOwn) {
   EXPECT_EQ(selector.model_path(one), folder);
   EXPECT_EQ(selector.model_path(many), batches);
   EXPECT_EQ(Selector::load(folder / "model.ksf").model_path(many), batches);
+  GemmProblem other = many;
+  other.layout = Layout::ccr;
+  EXPECT_EQ(selector.model_path(other), folder) << "the model for batches does not know this layout";
 
   install(batches, model_with_scores(0.25));
   selector.reload();
