@@ -82,7 +82,7 @@ struct AskedFamily {
   std::vector<MatmulShape> shapes;
 };
 
-/// Looks for the model's algorithms in the installed library.
+/// Finds the model's algorithms in the installed library.
 class Matcher {
  public:
   Matcher(Module& module, const std::vector<AskedFamily>& families, std::int32_t release)

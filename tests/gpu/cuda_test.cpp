@@ -186,8 +186,22 @@ TEST_F(Cuda, EpiloguesAndEightBits) {
   }
 }
 
-/// Kernels of the libraries on KSCOUT_LIBRARY_PATH (kscout generate --provider cutlass --build), on sizes of
-/// every alignment.
+/// Runs every `step`th config of a family that a library on KSCOUT_LIBRARY_PATH holds (kscout generate
+/// --provider cutlass --build) and that takes the problem, alone and as a batch. Returns how many ran.
+int run_compiled(GemmProblem problem, const Family& family, std::size_t step) {
+  int ran = 0;
+  for (problem.batch = 1; problem.batch <= 3; problem.batch += 2) {
+    for (std::size_t i = 0; i < family.configs.size(); i += step) {
+      if (!backend("cuda").refusal(problem, family.configs[i]).empty()) continue;
+      const Verification found = run_and_check(problem, family.configs[i]);
+      EXPECT_LE(found.error, 1) << print(problem) << " " << family.name(i) << ": " << found.where;
+      ++ran;
+    }
+  }
+  return ran;
+}
+
+/// On sizes of every alignment.
 TEST_F(Cuda, CompiledKernelsComputeWhatWasAsked) {
   int ran = 0;
   for (const auto& [dtype, layout] :
@@ -196,44 +210,26 @@ TEST_F(Cuda, CompiledKernelsComputeWhatWasAsked) {
     const Signature signature = signature_of(make_gemm(1, 1, 1, dtype, layout));
     const Family family = enumerate({"cutlass", signature, device_preset("h200"), "full", ""});
     for (const auto& [m, n, k] : {std::tuple{128, 256, 512}, std::tuple{3, 520, 1024},
-                                  std::tuple{100, 77, 64}, std::tuple{33, 66, 130}, std::tuple{33, 17, 9}}) {
-      for (const std::int64_t batch : {1, 3}) {
-        GemmProblem problem = make_gemm(m, n, k, dtype, layout);
-        problem.batch = batch;
-        for (std::size_t i = 0; i < family.configs.size(); i += 7) {
-          if (!gpu().refusal(problem, family.configs[i]).empty()) continue;
-          const Verification found = run_and_check(problem, family.configs[i]);
-          EXPECT_LE(found.error, 1) << print(problem) << " " << family.name(i) << ": " << found.where;
-          ++ran;
-        }
-      }
-    }
+                                  std::tuple{100, 77, 64}, std::tuple{33, 66, 130}, std::tuple{33, 17, 9}})
+      ran += run_compiled(make_gemm(m, n, k, dtype, layout), family, 7);
   }
   if (ran == 0)
     GTEST_SKIP() << "NO COMPILED KERNELS TESTED: KSCOUT_LIBRARY_PATH names no library that has them";
 }
 
-/// The same with each epilogue (kscout generate --epilogue), where C can be stored by tensor copies.
+/// Each epilogue (kscout generate --epilogue), where C can be stored by tensor copies.
 TEST_F(Cuda, CompiledKernelsApplyEpilogues) {
   int ran = 0;
   for (std::size_t word = 1; word < EnumWords<Epilogue>::words.size(); ++word) {
     for (const Layout layout : {Layout::rcr, Layout::rrr}) {
-      Signature signature = signature_of(make_gemm(1, 1, 1, DType::bf16, layout));
-      signature.epilogue = static_cast<Epilogue>(word);
-      const Family family = enumerate({"cutlass", signature, device_preset("h200"), "full", ""});
+      GemmProblem problem = make_gemm(1, 1, 1, DType::bf16, layout);
+      problem.epilogue = static_cast<Epilogue>(word);
+      const Family family = enumerate({"cutlass", signature_of(problem), device_preset("h200"), "full", ""});
       for (const auto& [m, n, k] : {std::tuple{128, 256, 512}, std::tuple{3, 520, 1024},
                                     std::tuple{100, 72, 64}, std::tuple{333, 1000, 4096}}) {
-        for (const std::int64_t batch : {1, 3}) {
-          GemmProblem problem = make_gemm(m, n, k, DType::bf16, layout);
-          problem.epilogue = signature.epilogue;
-          problem.batch = batch;
-          for (std::size_t i = 0; i < family.configs.size(); i += 3) {
-            if (!gpu().refusal(problem, family.configs[i]).empty()) continue;
-            const Verification found = run_and_check(problem, family.configs[i]);
-            EXPECT_LE(found.error, 1) << print(problem) << " " << family.name(i) << ": " << found.where;
-            ++ran;
-          }
-        }
+        GemmProblem sized = make_gemm(m, n, k, DType::bf16, layout);
+        sized.epilogue = problem.epilogue;
+        ran += run_compiled(sized, family, 1);
       }
     }
   }
