@@ -105,7 +105,7 @@ void explain_by_model(Report& report, const Model& model, const std::vector<Choi
   const auto suggestion = model.compiled(signature_of(request.problem))->first_suggestion();
   // A model's own choice of a suggestion has a confidence.
   report.other_kernels = model.other_kernels(*report.family, request.problem);
-  const bool guards = report.other_kernels || (report.guard && report.distance > report.guard->distance);
+  const bool guards = report.other_kernels || (report.guard && report.distance >= report.guard->distance);
   report.guarded = guards && suggestion && std::isnan(report.confidence) &&
                    ranked.front().config == report.family->configs[*suggestion];
   // The configs that rank first here. With a thread limit these are not those of the highest scores.

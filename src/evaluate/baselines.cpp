@@ -304,8 +304,13 @@ Scorer oracle_scorer(const MeasurementTable& table) {
 
 bool is_first_suggestion(const KernelConfig& config) {
   const auto& axes = config.space->axes;
-  const auto axis = std::ranges::find(axes, "suggestion", &Axis::name);
-  return axis != axes.end() && config[static_cast<std::size_t>(axis - axes.begin())] == 1;
+  const auto value = [&](std::string_view name) -> std::optional<std::int64_t> {
+    const auto axis = std::ranges::find(axes, name, &Axis::name);
+    if (axis == axes.end()) return std::nullopt;
+    return config[static_cast<std::size_t>(axis - axes.begin())];
+  };
+  return value("suggestion") == 1 &&
+         value("mode").value_or(0) == 0;  // cuDNN suggests in modes a, b, fallback
 }
 
 MeasurementTable with_first_suggestion(const MeasurementTable& table) {

@@ -40,13 +40,13 @@ Region::Sizes region_sizes(ProblemRef problem) noexcept;
 /// When the library's first suggestion answers in place of the model's first config: the problem is far from
 /// the trained ones, and the predicted advantage of the first config is small.
 struct Guard {
-  double distance = 2.3;    ///< octaves; nearer problems are left to the model
+  double distance = 2.3;    ///< octaves; nearer problems are left to the model; 0: none is
   double advantage = 0.39;  ///< predicted ln of (speed of the first config / speed of the eighth)
   bool operator==(const Guard&) const = default;
 
   /// `log_tflops`: the first Confidence::top predictions (or all, when there are fewer), best first.
   bool applies(double octaves, std::span<const double> log_tflops) const noexcept {
-    return octaves > distance && log_tflops.front() - log_tflops.back() < advantage;
+    return octaves >= distance && log_tflops.front() - log_tflops.back() < advantage;
   }
 };
 

@@ -416,8 +416,18 @@ TrainingResult train(std::span<const MeasurementTable> tables, std::vector<Famil
     shortlist = fit_shortlist(set, data.families, fold_of, scores, lower_is_better, options.parameters.seed);
     data.shortlist = shortlist.shortlist;
     data.region = fit_region(set, data.families, [](std::size_t) { return true; });
+    const auto choices = observed_choices(set, data.targets.front(), scores, fold_of, data.families);
     if (options.guard && has_suggestions(data.families)) data.guard = Guard{};
-    confidence = fit_confidence(observed_choices(set, data.targets.front(), scores, fold_of, data.families));
+    if (options.guard_share > 0) {
+      const auto guard = fit_guard(choices, options.guard_share);
+      if (!guard || !options.guard || !data.guard)
+        fail(Errc::invalid_argument,
+             "a guard needs {} problems whose first suggestion of the library was measured, and the "
+             "suggestion among the candidates; without a share of its speed, the default guard holds",
+             kMinChoices);
+      data.guard = guard;
+    }
+    confidence = fit_confidence(choices);
     if (confidence) data.confidence = confidence->confidence;
   }
   auto devices = device_results(set, *schema, scores, lower_is_better);

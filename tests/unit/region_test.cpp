@@ -64,8 +64,9 @@ TEST(Guard, AppliesFarAwayWithoutAClearAdvantage) {
   const Guard guard{.distance = 2, .advantage = 0.4};
   const std::vector<double> close = {0, -0.1, -0.3}, clear = {0, -0.1, -0.5};
   EXPECT_TRUE(guard.applies(2.1, close));
+  EXPECT_TRUE((Guard{.distance = 0, .advantage = 0.4}.applies(0, close))) << "also on a trained problem";
   EXPECT_FALSE(guard.applies(2.1, clear));
-  EXPECT_FALSE(guard.applies(2, close));
+  EXPECT_FALSE(guard.applies(1.9, close));
 }
 
 TEST(Guard, TravelsInTheFile) {
