@@ -30,6 +30,7 @@ struct DbOptions {
   std::string file, device = "auto", driver, in, out;
   ReadBests read = nullptr;
   double older_than_days = 0;
+  bool timings = false;
   Format format = Format::text;
 
   DecisionDb db() const {
@@ -46,7 +47,16 @@ std::int64_t seconds_now() {
       .count();
 }
 
+void list_timings(const DbOptions& options) {
+  std::vector<std::string> columns;
+  for_each_field<StoredTiming>([&](const auto& field) { columns.emplace_back(field.name); });
+  Table table(std::move(columns));
+  for (const StoredTiming& one : options.db().timings()) table.add_row(field_cells(one));
+  table.print(options.format);
+}
+
 void list(const DbOptions& options) {
+  if (options.timings) return list_timings(options);
   std::vector<std::string> columns;
   for_each_field<StoredDecision>([&](const auto& field) { columns.emplace_back(field.name); });
   columns.emplace_back("holds");
@@ -170,6 +180,7 @@ void setup_db(CLI::App& verb, ReadBests read) {
   CLI::App* const listing =
       add_action(verb, options, "list", "decisions; holds: made on this device by this version", list);
   add_origin(listing);
+  listing->add_flag("--timings", options->timings, "every config that was timed, in place of the decisions");
   add_format_option(*listing, options->format);
   CLI::App* const exporting = add_action(verb, options, "export", "all decisions as JSON", export_decisions);
   add_out_option(*exporting, "--out", options->out, "file to write (default: stdout)");
@@ -195,6 +206,7 @@ void setup_db(CLI::App& verb, ReadBests read) {
       "searches; docs/selecting.md), and read them with it, KSCOUT_DB or SelectorRequest::db.\n\n"
       "Examples\n"
       "  kscout db list\n"
+      "  kscout db list --timings --format csv\n"
       "  kscout db export --out decisions.json\n"
       "  kscout db import runs/here\n"
       "  kscout db prune --older-than 90\n\n"

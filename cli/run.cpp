@@ -15,6 +15,7 @@
 
 #include "compiler_options.h"
 #include "core/fail.h"
+#include "dispatch/timed_choice.h"
 #include "measure/load_watch.h"
 #include "op/problem_sets.h"
 #include "options.h"
@@ -106,6 +107,17 @@ struct RunFailures {
   bool wrong = false;
 };
 
+/// Stores the times of configs that computed the problem as it was asked for, beside the decisions of --db.
+void keep_times(const RunOptions& options, const Problem& problem, std::span<const RanConfig> ran) {
+  if (options.policy.db.empty()) return;
+  std::vector<StoredTiming> timings;
+  for (const RanConfig& one : ran) {
+    if (one.backend && one.as_asked && !one.padded && !one.crashed() && !one.wrong() && one.time.median > 0)
+      timings.push_back(timing_of(problem, one.name, one.time.median, *one.backend));
+  }
+  DecisionDb(options.policy.db).put({}, timings);
+}
+
 void run_problem(const RunOptions& options, const Problem& problem, Runner& runner, RunTable& table,
                  RunFailures& failures) {
   const Op op = signature_of(problem).op;
@@ -119,6 +131,7 @@ void run_problem(const RunOptions& options, const Problem& problem, Runner& runn
     failures.wrong = true;
     fmt::print(stderr, "kscout: {} gives wrong results on {}: {}\n", one.name, print(problem), one.where);
   }
+  keep_times(options, problem, ran);
   if (failures.failure.empty()) failures.failure = runner.report().warnings;
   table.add(problem, ran);
   if (options.format == Format::text) {
@@ -222,8 +235,10 @@ void setup_run(CLI::App& verb) {
   add_calls_option(verb, options->policy.calls);
   add_limits_options(verb, options->policy.limits);
   add_classes_option(verb, options->classes);
-  verb.add_option("--db", options->policy.db,
-                  "file of decisions: stores the result of a search and uses it the next time");
+  verb.add_option(
+      "--db", options->policy.db,
+      "file of decisions: stores the result of a search and uses it the next time; keeps the times of "
+      "the configs that ran for train --db");
   verb.add_option("--timeout", options->timeout_s, "seconds that one call of a kernel may take")
       ->default_str("60, more for large problems: 0.1 GFLOPS")
       ->check(above_zero(), "POSITIVE");

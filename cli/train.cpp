@@ -10,11 +10,13 @@
 #include "core/fail.h"
 #include "dataset/dataset.h"
 #include "dataset/operations.h"
+#include "dataset/timings.h"
 #include "evaluate/reference_problems.h"
 #include "features/schema.h"
 #include "measure/timing.h"
 #include "op/problem_sets.h"
 #include "options.h"
+#include "outputs.h"
 #include "progress_line.h"
 #include "provider/ck_tile/ck_tile.h"
 #include "sweep_with_progress.h"
@@ -27,7 +29,7 @@ namespace kscout::cli {
 namespace {
 
 struct TrainArguments {
-  std::vector<std::string> data;
+  std::vector<std::string> data, db;
   std::string out, schema, rules, op, variant;
   bool any_cpu = false, fold_by_given = false, folds_given = false;
   std::vector<std::string> features, exclude;
@@ -171,6 +173,23 @@ void join(std::vector<MeasurementTable>& tables, const std::vector<std::string>&
   }
 }
 
+/// Adds what applications timed.
+void add_timings(const TrainArguments& options, std::vector<MeasurementTable>& tables, Origin& origin) {
+  for (const auto& file : options.db) {
+    if (!std::filesystem::exists(file)) fail(Errc::not_found, "--db {}: no such file", file);
+    Timings used = read_timings(file, tables);
+    fmt::print(
+        stderr,
+        "{}: {} timings of {} problems; left out: {} of other devices, {} of other kernels, {} of problems "
+        "that --data has, {} problems with one timing\n",
+        file, used.table.rows.size(), used.table.problems.size(), used.other_device, used.other_kernels,
+        used.measured, used.alone);
+    origin.data_files.push_back(std::filesystem::path(file).filename().string());
+    origin.data_rows += used.table.rows.size();
+    tables.push_back(std::move(used.table));
+  }
+}
+
 void train_verb(TrainArguments& options) {
   check_arguments(options);
   cap_threads(options.train.parameters.threads);
@@ -181,6 +200,9 @@ void train_verb(TrainArguments& options) {
   }
   if (options.targets.empty())
     options.train.targets = options.any_cpu ? std::vector{Target::rank} : TrainOptions{}.targets;
+  if (options.any_cpu && !options.db.empty())
+    fail(Errc::invalid_argument,
+         "--db: timings are of one machine, and --any-cpu trains on several; leave it out");
   if (options.any_cpu) {
     options.train.devices = TrainFor::any_cpu;
     if (!options.fold_by_given) options.train.fold_by = FoldBy::device;
@@ -197,6 +219,7 @@ void train_verb(TrainArguments& options) {
     origin.data_rows += tables.back().rows.size();
   }
   join(tables, options.data);
+  add_timings(options, tables, origin);
   origin.metadata = merge_metadata(tables);
   const Op op = tables.front().problems.empty() ? Op::gemm : tables.front().problems.front().op();
   if (!options.op.empty() && parse<Op>(options.op) != op) {
@@ -237,6 +260,10 @@ void setup_train(CLI::App& verb) {
   options->train.targets.clear();
   verb.add_option("--data", options->data, "dataset: Parquet files of one device, with --any-cpu of several")
       ->required();
+  reads_file(
+      verb.add_option("--db", options->db,
+                      "files of decisions whose timings of the same device join the training data: what "
+                      "first-use refinement and kscout run --db timed"));
   verb.add_flag(
       "--any-cpu", options->any_cpu,
       "one model for every CPU, also for those that nobody measured (--out: models/<op>_<dtype>_any_cpu)");
@@ -331,6 +358,8 @@ void setup_train(CLI::App& verb) {
       "  kscout train --data data/gemm_fp32_zen3-2c.parquet --out models/gemm_fp32_zen3-2c\n"
       "  kscout train --data a.parquet b.parquet --out m --targets relative --folds 10\n"
       "  kscout train --data more.parquet --out m2 --warm-start m --targets tflops --rounds 200\n"
+      "  kscout train --data old.parquet --db decisions.sqlite --out m2 --warm-start m --targets rank "
+      "--rounds 60\n"
       "  kscout train --any-cpu --data one.parquet other.parquet --out models/gemm_fp32_any_cpu\n\n"
       "exit status: 0 done, 2 wrong arguments or too little data, 4 file failure");
   verb.callback([=] {

@@ -371,7 +371,7 @@ std::optional<Solution> Solver::measured(const ExecutionForm& form, const Memory
     const Candidate& candidate = candidates[fastest->index];
     const Choice choice = timed_choice(form.problem, candidate.config, fastest->time_us, fastest->next_us);
     answer = Solution{.choice = choice, .backend = candidate.backend, .form = form};
-    keep(*answer, *fastest, limits);
+    keep(*answer, *fastest, candidates, limits);
   }
   return measured.emplace(placed, answer).first->second;
 }
@@ -523,16 +523,25 @@ void Solver::refine(const Buffers& buffers, Solution& solution, const Limits& li
   solution.choice = timed_choice(problem, choices[refined->index].config, refined->time_us, refined->next_us);
   solution.model_config = {};
   solution.agreeing = 0;
-  keep(solution, *refined, limits);
+  std::vector<Candidate> candidates;
+  for (const Choice& choice : choices) candidates.push_back({solution.backend, choice.config});
+  keep(solution, *refined, candidates, limits);
 }
 
-void Solver::keep(const Solution& solution, const Fastest& fastest, const Limits& limits) {
+void Solver::keep(const Solution& solution, const Fastest& fastest, std::span<const Candidate> candidates,
+                  const Limits& limits) {
   if (policy_.db.empty()) return;
   try {
     StoredDecision decision =
         decision_of(solution.form.problem, solution.choice.config, fastest, *solution.backend);
     decision.limits = print(limits);
-    DecisionDb(policy_.db).put(decision);
+    const Problem& problem = solution.form.problem;
+    std::vector<StoredTiming> timings;
+    for (const auto& [at, time_us] : fastest.times_us) {
+      const std::string name = config_name(signature_of(problem), candidates[at].config);
+      timings.push_back(timing_of(problem, name, time_us, *candidates[at].backend));
+    }
+    DecisionDb(policy_.db).put(std::span(&decision, 1), timings);
   } catch (const Error& error) {
     // The choice is still valid; other processes will have to time the problem again.
     const std::string warning = fmt::format("decisions found by timing are lost: {}", error.what());

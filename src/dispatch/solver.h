@@ -144,7 +144,9 @@ class Solver {
   /// config.
   std::optional<Solution> measured(const ExecutionForm& form, const MemorySpace& space, const Limits& limits);
   /// Writes a timed solution to the policy's decision file, if any; adds a warning when that fails.
-  void keep(const Solution& solution, const Fastest& fastest, const Limits& limits);
+  /// `candidates`: those that were timed.
+  void keep(const Solution& solution, const Fastest& fastest, std::span<const Candidate> candidates,
+            const Limits& limits);
 
   /// The applicability rules of one backend's family for one signature.
   struct Asked {

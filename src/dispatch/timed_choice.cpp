@@ -20,12 +20,35 @@
 
 namespace kscout {
 
-StoredDecision decision_of(ProblemRef problem, const KernelConfig& config, const Fastest& fastest,
-                           Backend& on) {
+namespace {
+
+std::string identity_of(ProblemRef problem) {
   Problem identity = problem.value();
   identity.set_weight(1);
+  return print(identity);
+}
+
+std::int64_t seconds_now() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return {.problem = print(identity),
+  return std::chrono::duration_cast<std::chrono::seconds>(now).count();
+}
+
+}  // namespace
+
+StoredTiming timing_of(ProblemRef problem, std::string config_name, double time_us, Backend& on) {
+  return {.problem = identity_of(problem),
+          .config = std::move(config_name),
+          .device = device_identity(on.device()),
+          .driver = "",
+          .version = KSCOUT_VERSION,
+          .backend = std::string(on.name()),
+          .time_us = time_us,
+          .at = seconds_now()};
+}
+
+StoredDecision decision_of(ProblemRef problem, const KernelConfig& config, const Fastest& fastest,
+                           Backend& on) {
+  return {.problem = identity_of(problem),
           .config = config_name(signature_of(problem), config),
           .device = device_identity(on.device()),
           .driver = "",
@@ -34,7 +57,7 @@ StoredDecision decision_of(ProblemRef problem, const KernelConfig& config, const
           .time_us = fastest.time_us,
           .next_us = fastest.next_us,
           .timed = static_cast<std::int64_t>(fastest.timed),
-          .at = std::chrono::duration_cast<std::chrono::seconds>(now).count()};
+          .at = seconds_now()};
 }
 
 namespace {
@@ -108,7 +131,8 @@ std::optional<Fastest> fastest_config(ProblemRef problem, std::span<const Candid
     const double time_us = outcome.measured.time_us;
     if (status != Status::ok && status != Status::pruned_early) return;
     ++fastest.timed;
-    if (status != Status::ok) return;     // pruned early: too few samples for next_us
+    if (status != Status::ok) return;  // pruned early: too few samples for next_us
+    fastest.times_us.emplace_back(left[i], time_us);
     if (!(time_us >= fastest.time_us)) {  // true for the first one, too
       fastest.next_us = std::fmin(fastest.next_us, fastest.time_us);
       fastest.time_us = time_us;
@@ -176,6 +200,7 @@ Fastest verdict(std::span<const Contender> contenders, std::span<const SampleSum
   }
   Fastest fastest{.index = contenders[best].position, .time_us = timed[best].median, .timed = timed.size()};
   for (std::size_t i = 0; i < timed.size(); ++i) {
+    fastest.times_us.emplace_back(contenders[i].position, timed[i].median);
     if (i != best) fastest.next_us = std::fmin(fastest.next_us, timed[i].median);
   }
   return fastest;

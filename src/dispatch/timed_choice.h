@@ -6,6 +6,9 @@
 #include <limits>
 #include <optional>
 #include <span>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include <kscout/backend.h>
 #include <kscout/selector.h>
@@ -20,11 +23,16 @@ struct Fastest {
   double time_us = std::numeric_limits<double>::quiet_NaN();  ///< its median
   double next_us = std::numeric_limits<double>::quiet_NaN();  ///< the smallest median of the others
   std::size_t timed = 0;  ///< number of configs that were timed to the end
+  /// Positions of the configs that have a median, and the medians; the fastest is one of them.
+  std::vector<std::pair<std::size_t, double>> times_us = {};
 };
 
 /// The decision to store, with the current time and the version of this library.
 StoredDecision decision_of(ProblemRef problem, const KernelConfig& config, const Fastest& fastest,
                            Backend& on);
+
+/// The time to store of one config, the fastest or not.
+StoredTiming timing_of(ProblemRef problem, std::string config_name, double time_us, Backend& on);
 
 // ---- Finds the fastest of many configs by measuring them on one problem, with generated operands.
 //

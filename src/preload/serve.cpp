@@ -367,11 +367,18 @@ void Server::remember(const Contest::Pick& pick, const Contest::Result& result) 
     fastest.next_us = Choice::unknown;
     fastest.timed = 1;
   }
+  std::vector<StoredTiming> timings;
+  if (!(pick.copies_us > 0)) {
+    const Signature signature = signature_of(pick.problem);
+    timings = {timing_of(pick.problem, config_name(signature, library_config()), result.library_us, *gpu_),
+               timing_of(pick.problem, config_name(signature, nvidia_member_config(pick.config)),
+                         result.pick_us, *gpu_)};
+  }
   StoredDecision decision =
       decision_of(library ? pick.problem : pick.form,
                   library ? library_config() : nvidia_member_config(pick.config), fastest, *gpu_);
   decision.limits = print(kLimits);
-  DecisionDb(settings_.db).put(decision);
+  DecisionDb(settings_.db).put(std::span(&decision, 1), timings);
 }
 
 std::optional<Solution> Server::timed_form(const GemmProblem& problem) const {

@@ -17,9 +17,10 @@
 namespace kscout {
 namespace {
 
-constexpr int kVersion = 3, kBusyMs = 2000;
-/// Files of version 1 do not state the backend of a timing, those of version 2 no limits.
-constexpr int kWithoutBackend = 1, kWithoutLimits = 2;
+constexpr int kVersion = 4, kBusyMs = 2000;
+/// Files of version 1 do not state the backend of a decision, those of version 2 no limits; those of version
+/// 3 have no timings.
+constexpr int kWithoutBackend = 1, kWithoutLimits = 2, kWithoutTimings = 3;
 
 constexpr const char* kCreate =
     "CREATE TABLE IF NOT EXISTS decision ("
@@ -28,6 +29,12 @@ constexpr const char* kCreate =
     "REAL, "
     "timed INTEGER NOT NULL, at INTEGER NOT NULL, "
     "PRIMARY KEY (problem, device, driver, version, backend, limits)) WITHOUT ROWID";
+
+constexpr const char* kCreateTimings =
+    "CREATE TABLE IF NOT EXISTS timing ("
+    "problem TEXT NOT NULL, config TEXT NOT NULL, device TEXT NOT NULL, driver TEXT NOT NULL, "
+    "version TEXT NOT NULL, backend TEXT NOT NULL, time_us REAL NOT NULL, at INTEGER NOT NULL, "
+    "PRIMARY KEY (problem, config, device, driver, version, backend)) WITHOUT ROWID";
 
 enum class Access { read, write };
 
@@ -110,6 +117,7 @@ void bring_up_to_date(Connection& db, std::int64_t version) {
   const bool older = version == kWithoutBackend || version == kWithoutLimits;
   if (older) db.run("ALTER TABLE decision RENAME TO older");
   db.run(kCreate);
+  db.run(kCreateTimings);
   if (older) {
     db.run(fmt::format("INSERT INTO decision ({}) SELECT {} FROM older", columns(), columns(version)));
     db.run("DROP TABLE older");
@@ -162,21 +170,38 @@ void read_column(sqlite3_stmt* row, int column, double& to) {
 }
 void read_column(sqlite3_stmt* row, int column, std::int64_t& to) { to = sqlite3_column_int64(row, column); }
 
-}  // namespace
-
-void DecisionDb::put(std::span<const StoredDecision> decisions) const {
-  Connection db = open_to_write(file_);
+/// Adds records, whose fields are the columns.
+template <class Record>
+void insert(Connection& db, std::string_view table, std::span<const Record> records) {
+  const auto names = field_names<Record>();
   const std::string sql =
-      fmt::format("INSERT OR REPLACE INTO decision ({}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", columns());
-  for (const StoredDecision& one : decisions) {
+      fmt::format("INSERT OR REPLACE INTO {} ({}) VALUES ({})", table, fmt::join(names, ", "),
+                  fmt::join(std::vector<std::string>(names.size(), "?"), ", "));
+  for (const Record& one : records) {
     db.rows(
         sql.c_str(),
         [&](sqlite3_stmt* statement) {
           Binder bind(statement);
-          for_each_field<StoredDecision>([&](const auto& field) { bind(one.*field.member); });
+          for_each_field<Record>([&](const auto& field) { bind(one.*field.member); });
         },
         [](sqlite3_stmt*) {});
   }
+}
+
+template <class Record>
+Record read_record(sqlite3_stmt* row) {
+  Record one;
+  int column = 0;
+  for_each_field<Record>([&](const auto& field) { read_column(row, column++, one.*field.member); });
+  return one;
+}
+
+}  // namespace
+
+void DecisionDb::put(std::span<const StoredDecision> decisions, std::span<const StoredTiming> timings) const {
+  Connection db = open_to_write(file_);
+  insert(db, "decision", decisions);
+  insert(db, "timing", timings);
   db.run("COMMIT");
 }
 
@@ -197,26 +222,42 @@ std::vector<StoredDecision> DecisionDb::read(const std::optional<DecisionOrigin>
         if (of) bind(of->device)(of->driver)(of->version);
       },
       [&](sqlite3_stmt* row) {
-        int column = 0;
-        StoredDecision& one = found.emplace_back();
-        for_each_field<StoredDecision>(
-            [&](const auto& field) { read_column(row, column++, one.*field.member); });
-        if (of && !one.holds(*of)) found.pop_back();
+        found.push_back(read_record<StoredDecision>(row));
+        if (of && !found.back().holds(*of)) found.pop_back();
       });
+  return found;
+}
+
+std::vector<StoredTiming> DecisionDb::timings() const {
+  std::vector<StoredTiming> found;
+  if (is_absent(file_)) return found;
+  Connection db(file_, Access::read);
+  if (checked_version(db, file_) <= kWithoutTimings) return found;
+  const std::string sql =
+      fmt::format("SELECT {} FROM timing ORDER BY problem, config, device, driver, version, backend",
+                  fmt::join(field_names<StoredTiming>(), ", "));
+  db.rows(
+      sql.c_str(), [](sqlite3_stmt*) {},
+      [&](sqlite3_stmt* row) { found.push_back(read_record<StoredTiming>(row)); });
   return found;
 }
 
 std::size_t DecisionDb::prune(const DecisionOrigin& now, std::int64_t before) const {
   if (is_absent(file_)) return 0;
   Connection db = open_to_write(file_);
-  db.rows(
-      "DELETE FROM decision WHERE version <> ? OR (device = ? AND driver <> ?) OR at < ?",
-      [&](sqlite3_stmt* statement) {
-        Binder bind(statement);
-        bind(now.version)(now.device)(now.driver)(before);
-      },
-      [](sqlite3_stmt*) {});
-  const std::size_t removed = db.changes();
+  const auto prune_table = [&](const char* table) {
+    db.rows(
+        fmt::format("DELETE FROM {} WHERE version <> ? OR (device = ? AND driver <> ?) OR at < ?", table)
+            .c_str(),
+        [&](sqlite3_stmt* statement) {
+          Binder bind(statement);
+          bind(now.version)(now.device)(now.driver)(before);
+        },
+        [](sqlite3_stmt*) {});
+    return db.changes();
+  };
+  prune_table("timing");
+  const std::size_t removed = prune_table("decision");
   db.run("COMMIT");
   return removed;
 }

@@ -5,6 +5,7 @@
 ///     DecisionDb db(default_decision_db());
 ///     db.put({.problem = print(problem), .config = name, .device = ..., .time_us = 12.5, .timed = 3});
 ///     for (const StoredDecision& one : db.read()) ...
+///     for (const StoredTiming& one : db.timings()) ...     // every config that was timed: train --db learns from it
 ///
 /// Each call opens a connection and closes it at its end, so that processes may fork and share the file. No
 /// call is on a hot path. Columns: docs/formats/decisions.md.
@@ -77,25 +78,51 @@ struct Fields<StoredDecision> {
   };
 };
 
+/// One config that was timed for a problem, whether it was the fastest or not.
+struct StoredTiming {
+  std::string problem;  ///< one-line form with weight 1
+  std::string config;   ///< its name
+  std::string device, driver, version, backend;
+  double time_us = std::numeric_limits<double>::quiet_NaN();
+  std::int64_t at = 0;  ///< seconds since 1970
+};
+template <>
+struct Fields<StoredTiming> {
+  using T = StoredTiming;
+  static constexpr auto list = std::tuple{
+      Field{"problem", &T::problem, "1", "problem, one-line form"},
+      Field{"config", &T::config, "1", "name of the config"},
+      Field{"device", &T::device, "1", "name and facts of the device"},
+      Field{"driver", &T::driver, "1", "version of the driver; empty for cpu"},
+      Field{"version", &T::version, "1", "version of the library"},
+      Field{"backend", &T::backend, "1", "backend that ran the config"},
+      Field{"time_us", &T::time_us, "us", "median time"},
+      Field{"at", &T::at, "s", "time of the measurement, since 1970-01-01 UTC"},
+  };
+};
+
 class DecisionDb {
  public:
   /// Stores the path; opens nothing.
   explicit DecisionDb(std::filesystem::path file) : file_(std::move(file)) {}
   const std::filesystem::path& file() const noexcept { return file_; }
 
-  /// Adds decisions in one transaction; replaces one of the same problem and origin. Creates file and folder;
-  /// converts a file of an older version. This function and the following ones throw device_failure (also
-  /// when another process holds the file for longer than 2 s), corrupt_data when the file is not such a
-  /// database, unsupported when it has a newer version.
-  void put(std::span<const StoredDecision> decisions) const;
+  /// Adds decisions and timings in one transaction; replaces one of the same problem, origin and (a timing's)
+  /// config. Creates file and folder; converts a file of an older version. This function and the following
+  /// ones throw device_failure (also when another process holds the file for longer than 2 s), corrupt_data
+  /// when the file is not such a database, unsupported when it has a newer version.
+  void put(std::span<const StoredDecision> decisions, std::span<const StoredTiming> timings = {}) const;
   void put(const StoredDecision& decision) const { put(std::span(&decision, 1)); }
 
   /// All decisions, or those that are valid for an origin, ordered by problem, device, driver, version and
   /// backend. Empty for a missing file.
   std::vector<StoredDecision> read(const std::optional<DecisionOrigin>& of = {}) const;
 
-  /// Removes decisions that are stale for `now` (another version; on the same device, another driver) and
-  /// decisions older than `before` (seconds since 1970). Returns their number.
+  /// All timings, ordered by problem, config and origin. Empty for a missing file or one of an older version.
+  std::vector<StoredTiming> timings() const;
+
+  /// Removes decisions and timings that are stale for `now` (another version; on the same device, another
+  /// driver) and those older than `before` (seconds since 1970). Returns the number of the decisions.
   std::size_t prune(const DecisionOrigin& now, std::int64_t before) const;
 
  private:

@@ -146,6 +146,47 @@ TEST_F(DecisionDbTest, FilesOfVersion2HaveNoLimits) {
   EXPECT_TRUE(fields_equal(both[1], limited));
 }
 
+StoredTiming timing(const GemmProblem& problem, std::size_t config, double time_us) {
+  return {.problem = print(problem),
+          .config = toy::family().name(config),
+          .device = device_identity(toy::device()),
+          .driver = "",
+          .version = KSCOUT_VERSION,
+          .backend = "cpu",
+          .time_us = time_us,
+          .at = 1'700'000'000};
+}
+
+TEST_F(DecisionDbTest, KeepsEveryTimedConfig) {
+  const DecisionDb db(folder_ / "decisions.sqlite");
+  EXPECT_TRUE(db.timings().empty()) << "an absent file holds none";
+  const GemmProblem p = make_gemm(1, 2, 3);
+  const StoredDecision fastest = decision(p, 2);
+  db.put(std::span(&fastest, 1), std::array{timing(p, 1, 30), timing(p, 2, 10)});
+  db.put({}, std::array{timing(p, 1, 20)});
+  const auto all = db.timings();
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_TRUE(fields_equal(all[0], timing(p, 1, 20))) << "replaced";
+  EXPECT_TRUE(fields_equal(all[1], timing(p, 2, 10)));
+  EXPECT_EQ(db.read().size(), 1u);
+  EXPECT_EQ(db.prune(fastest.origin(), 1'800'000'000), 1u);
+  EXPECT_TRUE(db.timings().empty()) << "as old as the decision";
+}
+
+TEST_F(DecisionDbTest, FilesOfVersion3HaveNoTimings) {
+  const DecisionDb db(folder_ / "decisions.sqlite");
+  const GemmProblem p = make_gemm(1, 2, 3);
+  db.put(decision(p, 1));
+  sqlite3* file = nullptr;
+  ASSERT_EQ(sqlite3_open(db.file().c_str(), &file), SQLITE_OK);
+  EXPECT_EQ(sqlite3_exec(file, "DROP TABLE timing; PRAGMA user_version = 3;", nullptr, nullptr, nullptr), SQLITE_OK);
+  sqlite3_close(file);
+  EXPECT_TRUE(db.timings().empty());
+  db.put({}, std::array{timing(p, 1, 20)});
+  EXPECT_EQ(db.timings().size(), 1u);
+  EXPECT_TRUE(fields_equal(db.read().at(0), decision(p, 1)));
+}
+
 TEST_F(DecisionDbTest, PruneRemovesWhatIsStale) {
   const DecisionDb db(folder_ / "decisions.sqlite");
   const GemmProblem p = make_gemm(1, 2, 3);

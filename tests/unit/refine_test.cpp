@@ -127,6 +127,12 @@ TEST_F(Refine, DispatcherTimesOnceAndOthersReadIt) {
   EXPECT_EQ(kept[0].problem, print(problem));
   EXPECT_EQ(kept[0].config, Selector::name(problem, first.choice));
   EXPECT_EQ(kept[0].time_us, first.choice.time_us);
+  const auto timed = DecisionDb(file).timings();
+  ASSERT_EQ(timed.size(), static_cast<std::size_t>(kept[0].timed)) << "the others, too";
+  EXPECT_GE(timed.size(), 2u);
+  EXPECT_TRUE(std::ranges::any_of(timed, [&](const StoredTiming& one) {
+    return one.config == kept[0].config && one.time_us == kept[0].time_us && one.problem == kept[0].problem;
+  }));
   EXPECT_EQ(first.choice.source, ChoiceSource::db);
   operands.reset_c();
   EXPECT_EQ(dispatcher.run(problem, operands.buffers()).choice.time_us, first.choice.time_us) << "timed once";
