@@ -50,8 +50,7 @@ std::string report_of(const ReportOptions& options) {
   if (subject != Subject::model && (!options.data.empty() || options.in_sample))
     fail(Errc::invalid_argument, "{}: --{} is for the report of a model", options.of,
          options.data.empty() ? "in-sample" : "data");
-  if (subject == Subject::sweep)
-    return dataset_report(fs::path(options.of).filename().string(), read_sweep(options.of));
+  if (subject == Subject::sweep) return sweep_report(options.of);
   if (subject == Subject::dataset)
     return dataset_report(fs::path(options.of).filename().string(), read_datasets({options.of}));
   ModelEvaluationOptions how;

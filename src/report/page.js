@@ -82,7 +82,7 @@ function table(columns, rows) {
   return [make("div", { className: "scroll" }, make("table", {}, make("thead", {}, make("tr", {}, ...heads)), body)), all];
 }
 
-function choices() {
+function showChoices() {
   const subject = data.choosers[data.subject];
   const part = data.problems.length < data.evaluated
     ? ` The plots show ${data.problems.length} of ${data.evaluated} problems; figures in text and tables count all.` : "";
@@ -143,9 +143,32 @@ function maps(subject) {
       "A cell holds the problems from its size to below the next label; k stands for 1,024." }), grid);
 }
 
+function progress(label, done, all) {
+  const bar = make("span");
+  bar.style.width = `${(100 * done) / Math.max(all, 1)}%`;
+  return make("p", {}, `${label}: ${done.toLocaleString("en-US")} of ${all.toLocaleString("en-US")}`, make("div", { className: "bar" }, bar));
+}
+
+function showSweep(sweep) {
+  section("Progress", "", progress("Problems measured completely", sweep.problems_done, sweep.problems),
+    progress("Pairs of a problem and a config", sweep.rows, sweep.pairs),
+    ...table([["result", "status", "text"], ["rows of the first pass", "rows", "number"]], sweep.statuses));
+  if (sweep.failures.length > 0) {
+    section("Failures by reason", "The command repeats the first case of a reason.",
+      ...table([["rows", "rows", "number"], ["reason", "reason", "text"], ["command", "command", "command"]], sweep.failures));
+  }
+  const grid = make("div", { className: "grid" });
+  if (sweep.rate.length > 0) grid.append(figure(rate(sweep), "Rate: rows per second of time in timed kernels. It falls where problems are large or kernels slow.")[0]);
+  if (sweep.noise.length > 0) grid.append(figure(noise(sweep), `Noise: median absolute deviation of a config's samples, where it has three or more. ` +
+    `${sweep.noisy_contenders.toLocaleString("en-US")} of ${sweep.contender_rows.toLocaleString("en-US")} rows of the second pass stayed noisier than asked.`)[0]);
+  if (sweep.clocks.length > 0) grid.append(figure(clocks(sweep), "Clock of the device at the end of a batch. A falling line means that the device throttles.")[0]);
+  if (grid.childElementCount > 0) section("Rate, noise and clocks", "", grid);
+}
+
 page.append(make("h1", { textContent: data.title }), ...data.summary.map((text) => make("p", { textContent: text })),
   make("dl", {}, ...data.facts.flatMap(([name, value]) => [make("dt", { textContent: name }), make("dd", { textContent: value })])));
-if (data.scores) choices();
+if (data.sweep) showSweep(data.sweep);
+if (data.scores) showChoices();
 
 const drawAll = async () => {
   for (const entry of drawn) await draw(entry);

@@ -228,3 +228,38 @@ function confidence(data) {
     ],
   });
 }
+
+// Rows of a sweep by their noise.
+function noise(sweep) {
+  const passes = { 1: "first pass, every config", 2: "second pass, the fastest configs" };
+  const names = Object.keys(passes).filter((pass) => sweep.noise.some((v) => v.pass === Number(pass))).map((pass) => passes[pass]);
+  const values = sweep.noise.map((v) => ({ ...v, name: passes[v.pass] }));
+  const order = [...new Set([...values].sort((a, b) => a.place - b.place).map((v) => v.label))];
+  const range = (c) => [c.series.model, c.series.first];
+  return withLegend((c) => ({
+    ...base(260), data: { values }, mark: { type: "bar" },
+    encoding: {
+      x: { field: "label", type: "nominal", sort: order, title: "spread of the samples, up to (% of the time)", axis: { labelAngle: 0 } },
+      xOffset: { field: "name", sort: names },
+      y: { field: "rows", type: "quantitative", title: "rows", axis: { format: ",~s", tickMinStep: 1 } },
+      color: { field: "name", type: "nominal", legend: null, scale: { domain: names, range: range(c) } },
+      tooltip: tip(["rows", "rows"], ["problem", "noisiest problem"], ["config", "its config"]),
+    },
+  }), (c) => names.map((name, i) => [name, range(c)[i]]));
+}
+
+// A line over the course of a sweep.
+function course(values, [x, xTitle], [y, yTitle], tooltip) {
+  return (c) => ({
+    ...base(220), data: { values },
+    encoding: {
+      x: { field: x, type: "quantitative", title: xTitle, scale: { nice: false, zero: false }, axis: { format: ",~s" } },
+      y: { field: y, type: "quantitative", title: yTitle, axis: { format: ",~s" } }, tooltip,
+    },
+    layer: [{ mark: { type: "line", color: c.series.model } }, { mark: { type: "point", opacity: 0.6, filled: true, size: 18, color: c.series.model } }],
+  });
+}
+const rate = (sweep) => course(sweep.rate, ["rows", "rows measured so far"], ["per_second", "rows per second of kernel time"],
+  tip(["per_second", "rows per second"], ["rows", "rows so far"], ["problem", "longest problem"], ["config", "its config"]));
+const clocks = (sweep) => course(sweep.clocks, ["batch", "batch of measurements"], ["mhz", "clock (MHz)"],
+  tip(["mhz", "MHz"], ["batch", "batch"]));

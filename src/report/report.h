@@ -35,6 +35,10 @@ std::string model_report(const ModelEvaluation& evaluation, const MeasurementTab
 /// row.
 std::string dataset_report(const std::string& name, const MeasurementTable& table);
 
+/// A sweep's progress, rate, failures by reason, noise and clocks, and the report of its measurements as far as problems
+/// are measured completely. Throws the errors of read_sweep().
+std::string sweep_report(const std::filesystem::path& folder);
+
 /// The page of a report's JSON. Throws unsupported when this program was built without the library of plots.
 std::string report_page(std::string_view json);
 

@@ -151,6 +151,8 @@ def main():
             "model_gpu": (root / "models/conv_fwd_bf16_h200", "--data", data / "conv_fwd_bf16_h200.held_out.parquet"),
             "dataset": (data / "gemm_fp8_h200.held_out.parquet",),
         }
+        run("sweep", "--problems", "smoke", "--rules", "default", "--budget", 5, "--out", folder / "sweep")
+        reports["sweep"] = (folder / "sweep",)
         check_the_checks(browser, folder)
         complaints = []
         for name, arguments in reports.items():

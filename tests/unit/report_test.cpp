@@ -6,10 +6,13 @@
 
 #include <kscout/error.h>
 
+#include "core/files.h"
 #include "core/json_fields.h"
 #include "dataset/dataset.h"
 #include "op/problem_sets.h"
 #include "support/paths.h"
+#include "support/temporary_folder.h"
+#include "sweep/journal.h"
 
 namespace kscout {
 namespace {
@@ -136,6 +139,71 @@ TEST(Report, OfAModelComparesItsChoicesWithTheBaselines) {
             reproduce_command(evaluation, *worst_first(evaluation.evaluation)[0]));
   EXPECT_GT(report.at("calibration").size(), problems);
   EXPECT_FALSE(report.at("confidence").empty());
+}
+
+/// A sweep of two problems that was interrupted during the first one.
+class SweepReport : public testing::Test {
+ protected:
+  void SetUp() override {
+    plan_ = make_plan({make_gemm(16, 64, 32), make_gemm(64, 64, 64)}, {.rules = "tiny"},
+                      device_preset("epyc-7763"), {});
+    ASSERT_GE(plan_.configs.size(), 5U);
+    std::vector<std::string> lines = {"K1 " + write_manifest(folder_.path(), plan_),
+                                      "S1700000000 boot",
+                                      "Pa0.1:0-4",
+                                      "a0o10,5,4",  // 10 us, spread 0.5 %, 4 samples
+                                      "a1o20,30,4",
+                                      "a2o30,0,1",
+                                      "TC(1,2) is 3 instead of 4",
+                                      "a3w,,,,0",
+                                      "Tsignal 11",
+                                      "a4c,,,,1",
+                                      "Ca2500",
+                                      "Ca2400",
+                                      "Einterrupted 1700000010"};
+    std::string text;
+    for (const std::string& line : lines) text += journal_line(line);
+    write_file_atomically(folder_ / journal_name(1, 1), text);
+    report_ = Json::parse(sweep_report(folder_.path()));
+  }
+
+  test::TemporaryFolder folder_;
+  SweepPlan plan_;
+  Json report_;
+};
+
+TEST_F(SweepReport, SaysHowFarItCame) {
+  EXPECT_EQ(
+      report_.at("summary"),
+      Json({fmt::format(
+                "0 of 2 problems are measured completely; 5 of {} pairs of a problem and a config have a "
+                "time or a reason. The newest session ended: interrupted.",
+                plan_.pairs()),
+            "5 rows were measured in 10 seconds: 0.5 rows per second, verification and set-up included.",
+            "2 kernels were wrong, crashed or gave no answer: see the failures below."}));
+  EXPECT_FALSE(report_.contains("scores")) << "no problem is measured completely";
+  EXPECT_EQ(report_.at("sweep").at("rows"), 5);
+}
+
+TEST_F(SweepReport, NamesFailuresWithACommandEach) {
+  const Json& failures = report_.at("sweep").at("failures");
+  ASSERT_EQ(failures.size(), 2U);
+  EXPECT_EQ(failures[0].at("reason"), "crashed: signal 11");
+  EXPECT_EQ(failures[1].at("reason"), "wrong: an element differs from the reference");
+  const std::string config = provider("native").print(signature_of(plan_.problems[0]), plan_.configs[4]);
+  EXPECT_EQ(failures[0].at("command"), fmt::format("kscout run gemm:16x64x32:fp32:rcr --config {}", config));
+}
+
+TEST_F(SweepReport, HasNoiseOfSampledRowsAndClocksInOrder) {
+  const Json& noise = report_.at("sweep").at("noise");
+  ASSERT_EQ(noise.size(), 2U) << "one sample has no spread";
+  EXPECT_EQ(noise[0].at("label"), "0.5");
+  EXPECT_EQ(noise[1].at("label"), "5");
+  const Json& clocks = report_.at("sweep").at("clocks");
+  ASSERT_EQ(clocks.size(), 2U);
+  EXPECT_EQ(clocks[0].at("mhz"), 2500);
+  EXPECT_EQ(clocks[1].at("mhz"), 2400);
+  EXPECT_NE(report_page(report_.dump()).find("<title>Sweep "), std::string::npos);
 }
 
 TEST(Report, PageIsWholeAndTheDataCannotEndTheirElement) {
