@@ -165,7 +165,7 @@ function showSweep(sweep) {
   if (grid.childElementCount > 0) section("Rate, noise and clocks", "", grid);
 }
 
-page.append(make("h1", { textContent: data.title }), ...data.summary.map((text) => make("p", { textContent: text })),
+page.append(make("h1", { textContent: data.title }), ...data.summary.map((text) => make("p", { textContent: text.replace(/ %/g, "\u00a0%") })),
   make("dl", {}, ...data.facts.flatMap(([name, value]) => [make("dt", { textContent: name }), make("dd", { textContent: value })])));
 if (data.sweep) showSweep(data.sweep);
 if (data.scores) showChoices();

@@ -55,7 +55,7 @@ function distribution(data) {
     for (let i = 0; i < count; ++i) {
       const at = count < 2 ? 0 : Math.round((i * (sorted.length - 1)) / (count - 1));
       const p = sorted[at];
-      values.push({ name: data.choosers[who], share: (100 * (at + 1)) / sorted.length, efficiency: p[who],
+      values.push({ name: data.choosers[who], share: at === 0 ? 0 : (100 * (at + 1)) / sorted.length, efficiency: p[who],
                     text: percent(p[who]), problem: p.problem,
                     config: who === data.subject ? p.pick : "fastest: " + p.best });
     }

@@ -19,8 +19,6 @@
 
 namespace kscout {
 
-/// File of a model folder into which `kscout tune` writes the model's report.
-inline constexpr const char* kReportFile = "report.html";
 inline constexpr std::size_t kMaxReportBytes = 5'000'000;
 /// Limit of the JSON text; the rest of a page has a constant size.
 inline constexpr std::size_t kMaxReportData = 3'500'000;
@@ -35,8 +33,8 @@ std::string model_report(const ModelEvaluation& evaluation, const MeasurementTab
 /// row.
 std::string dataset_report(const std::string& name, const MeasurementTable& table);
 
-/// A sweep's progress, rate, failures by reason, noise and clocks, and the report of its measurements as far as problems
-/// are measured completely. Throws the errors of read_sweep().
+/// A sweep's progress, rate, failures by reason, noise and clocks, and the report of its measurements as far
+/// as problems are measured completely. Throws the errors of read_sweep().
 std::string sweep_report(const std::filesystem::path& folder);
 
 /// The page of a report's JSON. Throws unsupported when this program was built without the library of plots.
