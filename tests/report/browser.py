@@ -151,12 +151,11 @@ class Page:
     def close(self):
         self._browser.call("Target.closeTarget", targetId=self._target)
 
-    def screenshot(self, out, clip=None):
-        """The whole page, or a part: (x, y, width, height)."""
-        if clip is None:
-            size = self._call("Page.getLayoutMetrics")["cssContentSize"]
-            clip = (0, 0, size["width"], size["height"])
-        x, y, width, height = clip
-        data = self._call("Page.captureScreenshot", captureBeyondViewport=True, format="png",
-                          clip={"x": x, "y": y, "width": width, "height": height, "scale": 1})["data"]
+    def screenshot(self, out, selector="html", scale=1):
+        """Writes a picture of the first such element: of the whole page by default."""
+        box = self.evaluate(f"""(() => {{
+          const box = document.querySelector({json.dumps(selector)}).getBoundingClientRect();
+          return {{ x: box.x + scrollX, y: box.y + scrollY, width: box.width, height: box.height }};
+        }})()""")
+        data = self._call("Page.captureScreenshot", captureBeyondViewport=True, format="png", clip=box | {"scale": scale})["data"]
         pathlib.Path(out).write_bytes(base64.b64decode(data))
