@@ -274,30 +274,6 @@ MeasurementTable of_file(MeasurementTable table, const std::string& file) {
   return kept;
 }
 
-std::optional<MeasurementTable> read_all(const std::vector<std::string>& files) {
-  std::vector<MeasurementTable> tables;
-  for (const auto& file : files) tables.push_back(read_dataset(file));
-  if (tables.empty()) return std::nullopt;
-  return tables.size() == 1 ? std::move(tables.front()) : merge(tables, Keep::error);
-}
-
-/// Reads the measurements that `tune` kept. The rows of the model's training sizes become the dataset for
-/// static baselines.
-MeasurementTable read_kept(EvaluateOptions& options) {
-  const fs::path file = fs::path(options.model) / kKeptMeasurements;
-  if (!fs::is_regular_file(file)) {
-    fail(Errc::invalid_argument, "evaluate on what? {} has no {} (kscout tune keeps it there); give --data",
-         options.model, kKeptMeasurements);
-  }
-  MeasurementTable kept = read_dataset(file);
-  const auto trained = training_sizes(options.model);
-  if (!trained || options.how.training) return kept;
-  MeasurementTable training =
-      table_of_problems(kept, [&](const Problem& problem) { return trained->contains(sizes_of(problem)); });
-  if (!training.problems.empty()) options.how.training = std::move(training);
-  return kept;
-}
-
 /// The problems that --store compares the model and the library on.
 MeasurementTable for_store(const EvaluateOptions& options, const MeasurementTable& data) {
   const Device trained = model_device(options.model);
@@ -320,8 +296,9 @@ MeasurementTable for_store(const EvaluateOptions& options, const MeasurementTabl
 
 void evaluate_verb(EvaluateOptions& options) {
   if (!options.target.empty()) options.how.target = parse<Target>(options.target);
-  options.how.training = read_all(options.train_data);
-  const MeasurementTable data = options.data.empty() ? read_kept(options) : *read_all(options.data);
+  if (!options.train_data.empty()) options.how.training = read_datasets(options.train_data);
+  const MeasurementTable data =
+      options.data.empty() ? read_kept(options.model, options.how) : read_datasets(options.data);
   const MeasurementTable wanted = of_file(of_layouts(data, options.layouts), options.problems);
   const MeasurementTable evaluated = options.store ? for_store(options, wanted) : wanted;
   const ModelEvaluation e = evaluate_model(options.model, evaluated, options.how);
@@ -332,7 +309,7 @@ void evaluate_verb(EvaluateOptions& options) {
   } else if (options.store) {
     store_on_another_gpu(options.model, {.device = evaluated.device.name,
                                          .mean = e.evaluation.overall.mean,
-                                         .suggestion_mean = first_suggestion(evaluated).mean,
+                                         .suggestion_mean = first_suggestion(evaluated).overall.mean,
                                          .problems = static_cast<std::uint32_t>(evaluated.problems.size())});
   }
   if (!e.training_known) {
@@ -360,6 +337,27 @@ void evaluate_verb(EvaluateOptions& options) {
 }
 
 }  // namespace
+
+MeasurementTable read_datasets(const std::vector<std::string>& files) {
+  std::vector<MeasurementTable> tables;
+  for (const auto& file : files) tables.push_back(read_dataset(file));
+  return tables.size() == 1 ? std::move(tables.front()) : merge(tables, Keep::error);
+}
+
+MeasurementTable read_kept(const std::string& model, ModelEvaluationOptions& how) {
+  const fs::path file = fs::path(model) / kKeptMeasurements;
+  if (!fs::is_regular_file(file)) {
+    fail(Errc::invalid_argument, "evaluate on what? {} has no {} (kscout tune keeps it there); give --data",
+         model, kKeptMeasurements);
+  }
+  MeasurementTable kept = read_dataset(file);
+  const auto trained = training_sizes(model);
+  if (!trained || how.training) return kept;
+  MeasurementTable training =
+      table_of_problems(kept, [&](const Problem& problem) { return trained->contains(sizes_of(problem)); });
+  if (!training.problems.empty()) how.training = std::move(training);
+  return kept;
+}
 
 void print_evaluation(const ModelEvaluation& evaluation, Format format, std::optional<std::size_t> worst) {
   if (!evaluation.warning.empty()) fmt::print(stderr, "kscout: warning: {}\n", evaluation.warning);

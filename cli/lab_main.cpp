@@ -12,6 +12,7 @@ void setup_dataset(CLI::App& verb);
 void setup_import(CLI::App& verb);
 void setup_train(CLI::App& verb);
 void setup_evaluate(CLI::App& verb);
+void setup_report(CLI::App& verb);
 void setup_validate(CLI::App& verb);
 void setup_compare(CLI::App& verb);
 void setup_sweep_ck_build(CLI::App& verb);
@@ -34,6 +35,7 @@ constexpr VerbSetup kSetups[] = {
     {"sweep", setup_sweep_ck_build},
     {"train", setup_train},
     {"evaluate", setup_evaluate},
+    {"report", setup_report},
     {"validate", setup_validate},
     {"compare", setup_compare},
     {"predict", setup_predict_with_data},

@@ -6,10 +6,12 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "core/fail.h"
 #include "core/field_text.h"
 #include "core/files.h"
+#include "logs/call_log.h"
 #include "op/conv/conv_kind.h"
 #include "op/conv/conv_sets.h"
 #include "op/gemm/gemm_sets.h"
@@ -31,6 +33,7 @@ struct ProblemsOptions {
   bool dtype_given = false;
   std::string op, packing;                ///< of convolutions; empty: the set's
   std::string miopen, tunableop, top_up;  ///< files
+  std::vector<std::string> logs;          ///< files
   std::vector<std::string> merge, exclude;
   TopUpRequest wanted;
   double below = 90;
@@ -346,6 +349,22 @@ std::string tunableop_text(const std::string& source) {
   return text;
 }
 
+/// The problems of all logs as a text of problems, whose weights are the calls: the GEMMs first.
+std::string text_of_logs(const std::vector<std::string>& files) {
+  CallLog all;
+  for (const std::string& file : files) {
+    const CallLog log = read_call_log(read_maybe_gzip(file), file);
+    fmt::print(stderr, "{}: {}\n", file, log.summary());
+    for (const Problem& problem : log.problems) all.add(problem, problem.weight());
+  }
+  std::string text;
+  for (const Operation* const one : operations()) {
+    for (const Problem& problem : all.problems)
+      if (&operation(problem.op()) == one) text += print(problem) + '\n';
+  }
+  return text;
+}
+
 void run(ProblemsOptions& options, ReadEfficiencies read);
 
 /// Handles a file with problems of several operations: one after the other, each as a file of its own.
@@ -354,13 +373,13 @@ void run_each(const ProblemsOptions& options, ReadEfficiencies read,
   const bool differs = !options.op.empty() || !options.packing.empty() ||
                        !options.request.epilogues.empty() || !options.request.layouts.empty() ||
                        options.request.count != 0;
+  const std::string file = options.request.file.string();
   if (differs || options.format != Format::text)
     fail(Errc::invalid_argument,
          "{} holds {} and {}: each may be chosen and printed on its own; select the lines of one operation, "
-         "as "
-         "in kscout problems --file {} | grep '^gemm' > gemms.txt",
-         options.request.file.string(), texts[0].first->plural, texts[1].first->plural,
-         options.request.file.string());
+         "as in kscout problems {} {} | grep '^gemm' > gemms.txt",
+         file, texts[0].first->plural, texts[1].first->plural, options.logs.empty() ? "--file" : "--from-log",
+         file);
   for (const auto& [operation, text] : texts) {
     ProblemsOptions own = options;
     own.request.text = text;
@@ -380,7 +399,8 @@ void run(ProblemsOptions& options, ReadEfficiencies read) {
   };
   if (!options.top_up.empty() || !options.miopen.empty() || !options.merge.empty())
     return run_of_convolutions();
-  if (options.set.empty() && options.request.file.empty() && options.tunableop.empty())
+  if (options.set.empty() && options.request.file.empty() && options.tunableop.empty() &&
+      options.logs.empty())
     return list_sets(options.format);
   if (!options.set.empty() && !options.request.file.empty() && options.set != "file") {
     fail(Errc::invalid_argument, "give a set ('{}') or --file, not both", options.set);
@@ -388,6 +408,10 @@ void run(ProblemsOptions& options, ReadEfficiencies read) {
   if (!options.tunableop.empty()) {
     options.request.file = options.tunableop;
     options.request.text = tunableop_text(options.tunableop);
+  }
+  if (!options.logs.empty() && !options.request.text) {
+    options.request.file = fmt::format("{}", fmt::join(options.logs, " "));
+    options.request.text = text_of_logs(options.logs);
   }
   options.request.set = options.request.file.empty() ? options.set : "file";
   if (options.request.set == "file" && options.request.file.empty())
@@ -427,7 +451,7 @@ void setup_problems(CLI::App& verb, ReadEfficiencies read) {
   auto* const file = verb.add_option(
       "--file", request.file,
       "problems from a file: one-line forms of GEMMs or convolutions, MxNxK or m,n,k lines, or CSV");
-  const auto* const dtype = add_word_option(
+  auto* const dtype = add_word_option(
       verb, "--dtype", request.dtype,
       "element type of a generated set, and of a file's problems without one; --from-miopen: of all problems "
       "(without it, each line's)");
@@ -458,6 +482,12 @@ void setup_problems(CLI::App& verb, ReadEfficiencies read) {
   auto* const tunableop = verb.add_option(
       "--from-tunableop", options->tunableop,
       "GEMMs of a file of PyTorch's TunableOp, untuned or tuned; what is left out is counted by reason");
+  auto* const logs = verb.add_option("--from-log", options->logs,
+                                     "what applications ran, with the number of calls as weights: a record "
+                                     "of kscout exec, a trace of PyTorch's "
+                                     "profiler (record_shapes), logs of KSCOUT_LOG, cuBLASLt, hipBLASLt, "
+                                     "cuDNN, oneDNN, MIOpen, TunableOp; also "
+                                     "several files, .gz too");
   auto* const merge = verb.add_option("--merge", options->merge,
                                       "join sets or files of convolutions, equal problems once; with "
                                       "--count, that many, each kind in proportion");
@@ -474,8 +504,9 @@ void setup_problems(CLI::App& verb, ReadEfficiencies read) {
       ->capture_default_str()
       ->check(CLI::Range(1, 2))
       ->needs(top_up);
-  for (CLI::Option* const one : {miopen, merge, top_up, tunableop}) one->excludes(set)->excludes(file);
+  for (CLI::Option* const one : {miopen, merge, top_up, tunableop, logs}) one->excludes(set)->excludes(file);
   tunableop->excludes(miopen)->excludes(merge)->excludes(top_up);
+  for (CLI::Option* const one : {miopen, merge, top_up, tunableop, dtype}) logs->excludes(one);
   miopen->excludes(merge)->excludes(top_up);
   merge->excludes(top_up);
   packing->excludes(miopen)->excludes(top_up);
@@ -508,6 +539,7 @@ void setup_problems(CLI::App& verb, ReadEfficiencies read) {
   verb.footer(
       "Example: kscout problems llm --max-gflop 10 --layout rcr,rrr --describe\n"
       "         kscout problems --from-miopen driver.log --dtype bf16 > shapes.txt\n"
+      "         kscout problems --from-log trace.json > shapes.txt\n"
       "         kscout problems --from-tunableop tunableop_untuned0.csv > shapes.txt\n"
       "         kscout problems --top-up models/mine/oof_predictions.parquet --count 200\n"
       "         kscout problems --file mine.csv --uncovered --provider ck_tile --device gfx950\n"

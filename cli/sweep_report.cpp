@@ -21,27 +21,6 @@ std::string spent_text(const TimeSpent& spent) {
                      percent(spent.operands));
 }
 
-/// What a status of a row means, in few words (docs/measuring.md).
-std::string_view status_meaning(Status status) {
-  switch (status) {
-    case Status::ok:
-      return "correct and timed";
-    case Status::pruned_early:
-      return "pruned early: correct, but too slow to win";
-    case Status::wrong:
-      return "wrong result";
-    case Status::crashed:
-      return "crashed, or failed";
-    case Status::timeout:
-      return "no answer in time";
-    case Status::unsupported:
-      return "refused by a rule or the backend";
-    case Status::left_out:
-      return "not built within --compile-budget";
-  }
-  return "";
-}
-
 }  // namespace
 
 Json status_json(const SweepStatus& status, const SweepReport* report) {

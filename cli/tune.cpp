@@ -97,10 +97,11 @@ void tune_verb(TuneOptions options, bool ops_given) {
   // Reports an operation as soon as it is done, so that a later one cannot lose it.
   progress.done = [&](const TunedOp& done) {
     training.reset();
-    json += (json.empty() ? "" : ",\n") + tuned_json(done);
+    const std::filesystem::path report = write_tune_report(done);
+    json += (json.empty() ? "" : ",\n") + tuned_json(done, report);
     if (options.format == Format::text) {
       if (done.op != request.ops.front()) fmt::print("\n");
-      print_tuned(done, request);
+      print_tuned(done, request, report);
       std::fflush(stdout);
     }
   };

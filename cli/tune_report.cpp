@@ -6,8 +6,12 @@
 
 #include <fmt/format.h>
 
+#include <kscout/error.h>
+
+#include "core/files.h"
 #include "core/json_fields.h"
 #include "evaluate_report.h"
+#include "report/report.h"
 #include "sibling.h"
 #include "train/train.h"
 
@@ -16,6 +20,9 @@ namespace kscout::cli {
 namespace {
 
 namespace fs = std::filesystem;
+
+/// The folder of the new model.
+fs::path model_of(const TunedOp& done) { return done.verdict.why_not.empty() ? done.target : done.candidate; }
 
 /// The model's results beside its baselines.
 Table results_table(const TuneVerdict& verdict) {
@@ -71,7 +78,21 @@ void print_compared(const TunedOp& done) {
 
 }  // namespace
 
-void print_tuned(const TunedOp& done, const TuneRequest& request) {
+fs::path write_tune_report(const TunedOp& done) {
+  const fs::path model = model_of(done);
+  try {
+    ModelEvaluationOptions how;
+    const MeasurementTable kept = read_kept(model.string(), how);
+    fs::path report = model / kReportFile;
+    write_file_atomically(report, report_page(model_report(evaluate_model(model, kept, how), kept)));
+    return report;
+  } catch (const Error& error) {
+    fmt::print(stderr, "kscout tune: {} gets no {}: {}\n", model.string(), kReportFile, error.what());
+    return {};
+  }
+}
+
+void print_tuned(const TunedOp& done, const TuneRequest& request, const fs::path& report) {
   const std::size_t problems = done.training_problems + done.held_out_problems;
   const ModelEvaluation& evaluation = done.verdict.candidate;
   fmt::print("tuned      {}\n", word(done.op));
@@ -87,26 +108,26 @@ void print_tuned(const TunedOp& done, const TuneRequest& request) {
   print_against_library(evaluation);
   if (done.verdict.before || !done.verdict.new_layouts.empty()) fmt::print("\n");
   print_compared(done);
-  fs::path shown = done.target;
   if (done.verdict.why_not.empty()) {
     fmt::print("\ninstalled  {}{}\n", done.target.string(),
                request.out.empty() ? "" : " (name it to run and predict with --model)");
     if (done.before == done.target) fmt::print("before     {}\n", (done.target / kPreviousModel).string());
   } else {
-    shown = done.candidate;
     fmt::print("\nkept       {}: {}\n", done.before.string(), done.verdict.why_not);
     fmt::print("new        {} (--replace installs; a later tune trains on these measurements, too)\n",
-               shown.string());
+               done.candidate.string());
   }
+  if (!report.empty()) fmt::print("report     {}\n", report.string());
   fmt::print("evaluate   {} evaluate --model {}\n", shell_word(program_invocation_name),
-             shell_word(shown.string()));
+             shell_word(model_of(done).string()));
 }
 
-std::string tuned_json(const TunedOp& done) {
+std::string tuned_json(const TunedOp& done, const fs::path& report) {
   Json json = Json::parse(evaluation_json(done.verdict.candidate));
   const bool installed = done.verdict.why_not.empty();
   json["op"] = word(done.op);
-  json["model"] = (installed ? done.target : done.candidate).string();
+  json["model"] = model_of(done).string();
+  json["report"] = report.empty() ? Json(nullptr) : Json(report.string());
   json["installed"] = installed;
   json["why_not_installed"] = installed ? Json(nullptr) : Json(done.verdict.why_not);
   const TuneVerdict& verdict = done.verdict;

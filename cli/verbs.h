@@ -39,6 +39,7 @@ inline constexpr VerbInfo kVerbs[] = {
     {"features", "show the feature catalogue, or the features of one (problem, config)", Program::kscout},
     {"train", "train a model from datasets", Program::lab},
     {"evaluate", "evaluate a model against the oracle of a dataset", Program::lab},
+    {"report", "write a page with plots of a model, a dataset or a sweep", Program::lab},
     {"check", "time recorded problems; say whether a model still holds on this machine", Program::kscout},
     {"validate", "validate a model on an oracle table, this machine, or its training shapes", Program::lab},
     {"compare", "compare two models or tables of picks, with acceptance criteria", Program::lab},

@@ -245,10 +245,18 @@ PoolOf fixed_pool(const MeasurementTable& table, const StaticBaselines& statics,
   };
 }
 
-/// Expected efficiency of a uniformly random config of the pool, summarised over problems.
-Summary random_summary(const MeasurementTable& table, const PoolOf& pool) {
+/// A baseline with the results of its choices.
+Baseline make_baseline(std::string name, std::string note, const Evaluation& evaluation) {
+  Baseline baseline{std::move(name), std::move(note), evaluation.overall};
+  for (const ProblemResult& result : evaluation.results)
+    baseline.efficiency.emplace(result.problem, result.efficiency());
+  return baseline;
+}
+
+/// Expected efficiency of a uniformly random config of the pool.
+Baseline random_baseline(const MeasurementTable& table, const PoolOf& pool) {
   const auto rows = final_rows(table);
-  std::vector<ProblemResult> results;
+  Evaluation expected;
   for (std::size_t p = 0; p < rows.size(); ++p) {
     const auto oracle = oracle_of(rows[p]);
     if (!oracle) continue;
@@ -261,21 +269,23 @@ Summary random_summary(const MeasurementTable& table, const PoolOf& pool) {
       sum += share_of_oracle(row.measured, oracle->measured);
       ++hits;
     }
-    ProblemResult& result = results.emplace_back();
+    ProblemResult& result = expected.results.emplace_back();
     result.problem = table.problems[p];
     result.picks.resize(1);
     result.picks.front().unmeasured = hits == 0;
     result.top.fill(configs.empty() ? 0.0 : sum / static_cast<double>(configs.size()));
   }
   std::vector<const ProblemResult*> all;
-  for (const auto& result : results) all.push_back(&result);
-  Summary summary = summarise(all);
+  for (const auto& result : expected.results) all.push_back(&result);
+  expected.overall = summarise(all);
+  Baseline baseline = make_baseline("random", "expected value", expected);
+  Summary& summary = baseline.summary;
   // A random choice has no known pick and no top-k; only the efficiency is defined.
   summary.top_mean.fill(Measurement::unknown);
   summary.hit_rate.fill(Measurement::unknown);
   summary.top_mean[0] = summary.mean;
   summary.ndcg = Measurement::unknown;
-  return summary;
+  return baseline;
 }
 
 /// Ranks configs by measured speed: the best possible choice.
@@ -321,31 +331,41 @@ MeasurementTable with_first_suggestion(const MeasurementTable& table) {
   return table_of_problems(table, [&](const Problem& problem) { return with.contains(problem); });
 }
 
-Summary first_suggestion(const MeasurementTable& with_rows) {
+Evaluation first_suggestion(const MeasurementTable& with_rows) {
   const Scorer scorer = [](const Problem&, std::span<const KernelConfig> configs) {
     Scores scores;
     for (const KernelConfig& config : configs) scores.score.push_back(is_first_suggestion(config) ? 1 : 0);
     return scores;
   };
-  return evaluate(with_rows, scorer, measured_pool(with_rows)).overall;
+  return evaluate(with_rows, scorer, measured_pool(with_rows));
 }
 
-Scorer analytic_scorer(const Device& device) {
-  return [device](const Problem& problem, std::span<const KernelConfig> configs) {
+Scorer analytic_scorer(const MeasurementTable& table) {
+  const std::string_view of = table.configs.front().space->provider;
+  const SchemaData& costs = analytic_schema(table.problems.front().op(), of).data();
+  if (!costs.provider.empty() && costs.provider != of) return {};
+  return [device = table.device](const Problem& problem, std::span<const KernelConfig> configs) {
     Scores scores;
     if (configs.empty()) return scores;
     const Provider& names = provider(configs.front().space->provider);
-    ConfigTable table(*configs.front().space);
+    ConfigTable scored(*configs.front().space);
     std::vector<Traits> traits;
     for (const KernelConfig& config : configs) {
-      table.push_back(config);
+      scored.push_back(config);
       traits.push_back(names.traits(signature_of(problem), config, device));
     }
     scores.score.resize(configs.size());
-    analytic_schema(problem.op(), names.name()).evaluate(problem, device, table, traits, scores.score);
+    analytic_schema(problem.op(), names.name()).evaluate(problem, device, scored, traits, scores.score);
     for (double& score : scores.score) score = std::isnan(score) ? -1e300 : -score;
     return scores;
   };
+}
+
+Evaluation evaluate_best_static(const MeasurementTable& table,
+                                const std::optional<MeasurementTable>& training) {
+  const StaticBaselines statics(table, training);
+  return evaluate(table, favour([&](const Problem& p) -> const auto& { return statics.of(p); }),
+                  fixed_pool(table, statics, 1));
 }
 
 std::vector<Baseline> baselines(const MeasurementTable& table, const PoolOf& pool,
@@ -354,21 +374,21 @@ std::vector<Baseline> baselines(const MeasurementTable& table, const PoolOf& poo
   const Scorer in_order = favour([&](const Problem& p) -> const auto& { return statics.of(p); });
   std::vector<Baseline> lines;
   if (const MeasurementTable with = with_first_suggestion(table); !with.rows.empty()) {
-    lines.push_back({"first suggestion", fmt::format("the library's own, {} problems", with.problems.size()),
-                     first_suggestion(with)});
+    lines.push_back(make_baseline("first suggestion",
+                                  fmt::format("the library's own, {} problems", with.problems.size()),
+                                  first_suggestion(with)));
   }
   lines.push_back(
-      {"best static", statics.note(), evaluate(table, in_order, fixed_pool(table, statics, 1)).overall});
+      make_baseline("best static", statics.note(), evaluate(table, in_order, fixed_pool(table, statics, 1))));
   for (const std::size_t count : {std::size_t{3}, kMaxStatic}) {
-    lines.push_back({fmt::format("best {} static", count), "the best of them on each problem",
-                     evaluate(table, oracle_scorer(table), fixed_pool(table, statics, count)).overall});
+    lines.push_back(make_baseline(fmt::format("best {} static", count), "the best of them on each problem",
+                                  evaluate(table, oracle_scorer(table), fixed_pool(table, statics, count))));
   }
-  if (analytic) {
-    lines.push_back({"analytic model", "no measurement used", evaluate(table, analytic, pool).overall});
-  }
-  lines.push_back({"random", "expected value", random_summary(table, pool)});
-  lines.push_back(
-      {"oracle", "fastest measured", evaluate(table, oracle_scorer(table), measured_pool(table)).overall});
+  if (analytic)
+    lines.push_back(make_baseline("analytic model", "no measurement used", evaluate(table, analytic, pool)));
+  lines.push_back(random_baseline(table, pool));
+  lines.push_back(make_baseline("oracle", "fastest measured",
+                                evaluate(table, oracle_scorer(table), measured_pool(table))));
   return lines;
 }
 

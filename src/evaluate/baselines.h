@@ -9,6 +9,7 @@
 /// Each baseline is evaluated on the same problems and by the same rules as a model.
 #include <cstddef>
 #include <optional>
+#include <unordered_map>
 #include <vector>
 
 #include <kscout/measurement.h>
@@ -53,6 +54,8 @@ struct Baseline {
   std::string name;
   std::string note;  ///< the choice, e.g. the config's name
   Summary summary;
+  /// Efficiency on each problem that the baseline has a choice for.
+  std::unordered_map<Problem, double> efficiency = {};
 };
 
 /// The library's first suggestion, on the problems that have a row of it, where configs have an axis
@@ -63,15 +66,20 @@ struct Baseline {
 std::vector<Baseline> baselines(const MeasurementTable& table, const PoolOf& pool,
                                 const std::optional<MeasurementTable>& training, const Scorer& analytic);
 
+/// The choices of the best static config, as in baselines().
+Evaluation evaluate_best_static(const MeasurementTable& table,
+                                const std::optional<MeasurementTable>& training);
+
 /// Whether a config is the library's first suggestion.
 bool is_first_suggestion(const KernelConfig& config);
 /// The part of a table whose problems have a row of the library's first suggestion; no rows when the configs
 /// have no axis `suggestion`.
 MeasurementTable with_first_suggestion(const MeasurementTable& table);
 /// The library's first suggestion on the problems of with_first_suggestion(), which must have rows.
-Summary first_suggestion(const MeasurementTable& with_rows);
+Evaluation first_suggestion(const MeasurementTable& with_rows);
 
-/// Scores configs of any provider by minus the analytic time (features/schema.h).
-Scorer analytic_scorer(const Device& device);
+/// Scores the configs of a table by minus the analytic time (features/schema.h). Empty where the analytic
+/// time does not describe these kernels: for convolutions, its formula reads axes of a provider.
+Scorer analytic_scorer(const MeasurementTable& table);
 
 }  // namespace kscout

@@ -164,13 +164,6 @@ MeasurementTable in_space_of(const Model& model, MeasurementTable table) {
   return table;
 }
 
-/// Whether the analytic time describes these kernels: for convolutions, its formula reads axes of a provider.
-bool has_analytic_time(const MeasurementTable& table) {
-  const std::string_view provider = table.configs.front().space->provider;
-  const SchemaData& costs = analytic_schema(table.problems.front().op(), provider).data();
-  return costs.provider.empty() || costs.provider == provider;
-}
-
 }  // namespace
 
 std::optional<std::set<ProblemSizes>> training_sizes(const fs::path& model) {
@@ -250,8 +243,7 @@ ModelEvaluation evaluate_model(const fs::path& path, const MeasurementTable& tab
     result.all_scored =
         evaluate(evaluated, model_scorer(model, target, /*shortlists=*/false, options.guard), pool).overall;
   if (result.all_scored) result.shortlisted = model.data().shortlist ? kShortlisted : kKeptByFirstTrees;
-  result.baselines = baselines(evaluated, pool, options.training,
-                               has_analytic_time(evaluated) ? analytic_scorer(evaluated.device) : Scorer());
+  result.baselines = baselines(evaluated, pool, options.training, analytic_scorer(evaluated));
   result.against_suggestion = against_suggestion(result.evaluation, evaluated);
   return result;
 }

@@ -64,6 +64,7 @@ JournalContents merge_journals(const std::filesystem::path& folder, const std::s
       if (seen.insert(row.key).second) all.rows.push_back(row);
     }
     all.clocks_mhz.insert(all.clocks_mhz.end(), one.clocks_mhz.begin(), one.clocks_mhz.end());
+    all.sessions.insert(all.sessions.end(), one.sessions.begin(), one.sessions.end());
     for (const auto& [key, count] : one.crashes) all.crashes[key] += count;
     if (one.last_session > all.last_session) {
       all.last_session = one.last_session;
@@ -114,6 +115,26 @@ MeasurementTable read_sweep(const std::filesystem::path& folder, const SpaceLook
     table.metadata["protocol." + std::string(field.name)] = field_text(state.plan.protocol.*field.member);
   });
   return table;
+}
+
+std::string_view status_meaning(Status status) {
+  switch (status) {
+    case Status::ok:
+      return "correct and timed";
+    case Status::pruned_early:
+      return "pruned early: correct, but too slow to win";
+    case Status::wrong:
+      return "wrong result";
+    case Status::crashed:
+      return "crashed, or failed";
+    case Status::timeout:
+      return "no answer in time";
+    case Status::unsupported:
+      return "refused by a rule or the backend";
+    case Status::left_out:
+      return "not built within --compile-budget";
+  }
+  return "";
 }
 
 std::string general_reason(Status status, const std::string& reason) {

@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <kscout/measurement.h>
@@ -82,6 +83,9 @@ struct SweepStatus {
 };
 
 SweepStatus sweep_status(const std::filesystem::path& folder, const SpaceLookup& spaces = provider_space);
+
+/// What a status of a row means, in few words (docs/measuring.md).
+std::string_view status_meaning(Status status);
 
 /// A failure reason without the values that differ from row to row (the problem, the element), so that equal
 /// reasons can be counted.

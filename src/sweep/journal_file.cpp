@@ -92,10 +92,7 @@ class Parser {
       case 'S':
         return session(in);
       case 'E':
-        open_.clear();
-        in_session_ = false;
-        out_.last_end = in.rest();
-        return;
+        return session_end(in);
       case 'P':
         return intent(in);
       case 'D':
@@ -145,6 +142,19 @@ class Parser {
     in_session_ = true;
     out_.last_session = time;
     out_.last_end.clear();
+    rows_before_session_ = out_.rows.size();
+  }
+
+  /// "Edone 1764280000"; older journals have no time.
+  void session_end(const LineReader& in) {
+    open_.clear();
+    in_session_ = false;
+    const std::size_t how = in.rest().find(' ');
+    out_.last_end = in.rest().substr(0, how);
+    if (how == std::string_view::npos) return;
+    LineReader time(in.rest().substr(how + 1));
+    out_.sessions.push_back({.rows = out_.rows.size() - rows_before_session_,
+                             .seconds = time.number<std::int64_t>() - out_.last_session});
   }
 
   void intent(LineReader& in) {
@@ -226,6 +236,7 @@ class Parser {
   std::map<char, Intent> open_;
   std::string boot_;
   bool in_session_ = false;
+  std::size_t rows_before_session_ = 0;
   std::set<SweepKey> seen_;
 };
 
@@ -356,7 +367,7 @@ void JournalWriter::clock(char slot, double mhz) { append(fmt::format("C{}{:.0f}
 
 void JournalWriter::crash(char slot, std::uint32_t config) { append(fmt::format("D{}{}", slot, config)); }
 
-void JournalWriter::end(std::string_view how) { append(fmt::format("E{}", how)); }
+void JournalWriter::end(std::string_view how) { append(fmt::format("E{} {}", how, std::time(nullptr))); }
 
 void JournalWriter::flush(bool sync) {
   std::size_t at = 0;

@@ -41,6 +41,12 @@ struct JournalLimits {
   CacheState cache = CacheState::warm;  ///< of every row: part of the protocol
 };
 
+/// A session that ended without a crash.
+struct JournalSession {
+  std::size_t rows = 0;  ///< of both passes
+  std::int64_t seconds = 0;
+};
+
 struct JournalContents {
   std::vector<JournalRow> rows;  ///< in the order of measuring
   std::vector<std::string> reasons;
@@ -49,8 +55,9 @@ struct JournalContents {
   std::int64_t last_session = 0;  ///< unix time at which the newest session began
   /// How the newest session ended: done, budget, ...; empty = it did not end.
   std::string last_end;
-  std::vector<double> clocks_mhz;  ///< of the device, one at the end of each batch
-  std::size_t good_bytes = 0;      ///< length of the whole lines; a torn tail follows
+  std::vector<JournalSession> sessions;  ///< those whose end has a time; older journals have none
+  std::vector<double> clocks_mhz;        ///< of the device, one at the end of each batch
+  std::size_t good_bytes = 0;            ///< length of the whole lines; a torn tail follows
   std::size_t lines = 0;
 };
 

@@ -245,19 +245,20 @@ void copy_model(const fs::path& from, const fs::path& to) {
   }
 }
 
-/// Whether a training writes files of this name.
-bool is_of_training(std::string_view name) {
-  return name == "model.ksf" || name == "feature_spec.json" || name == "train_manifest.json" ||
-         name == kTrainingSizesFile || name == kReferenceTimesFile || name == "oof_predictions.parquet" ||
-         name.starts_with("cv_metrics_") || name.starts_with("feature_importances_");
+/// Whether a file of this name belongs to one model: a training writes it, or it is the model's report.
+bool is_of_model(std::string_view name) {
+  return name == kReportFile || name == "model.ksf" || name == "feature_spec.json" ||
+         name == "train_manifest.json" || name == kTrainingSizesFile || name == kReferenceTimesFile ||
+         name == "oof_predictions.parquet" || name.starts_with("cv_metrics_") ||
+         name.starts_with("feature_importances_");
 }
 
-/// Copies the files that no training wrote (a user's notes, files of `tune`), unless `to` has a file of that
-/// name.
+/// Copies the files that belong to no single model (a user's notes, measurements of `tune`), unless `to` has
+/// a file of that name.
 void keep_other_files(const fs::path& from, const fs::path& to) {
   for (const auto& entry : fs::directory_iterator(from)) {
     const fs::path name = entry.path().filename();
-    if (!is_of_training(name.string()) && !fs::exists(to / name))
+    if (!is_of_model(name.string()) && !fs::exists(to / name))
       fs::copy(entry.path(), to / name, fs::copy_options::recursive | fs::copy_options::copy_symlinks);
   }
 }

@@ -107,6 +107,8 @@ struct Origin {
 
 /// The dataset that `tune` leaves in a model's folder.
 inline constexpr const char* kKeptMeasurements = "measurements.parquet";
+/// The page about the model that `kscout tune` writes into its folder (report/report.h).
+inline constexpr const char* kReportFile = "report.html";
 /// Name of the folder that holds the previous model, inside the folder of the model that replaced it.
 inline constexpr const char* kPreviousModel = "previous";
 

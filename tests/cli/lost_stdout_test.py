@@ -27,6 +27,7 @@ COMMANDS = {
     "dataset": [f"describe {HELD_OUT}", f"head {HELD_OUT}", f"export {HELD_OUT} --out -"],
     "features": ["", "gemm:16x16x16", "--format markdown"],
     "evaluate": [f"--model {MODEL} --data {HELD_OUT}", f"--model {MODEL} --data {HELD_OUT} --format json"],
+    "report": [f"{HELD_OUT} --out -"],
     "check": [f"{MODEL} --keep 1"],
     "validate": [f"--model {MODEL} --data {HELD_OUT}", f"--model {MODEL} --data {HELD_OUT} --out -"],
     "compare": [f"{MODEL} {MODEL} --data {HELD_OUT}"],
@@ -47,7 +48,7 @@ CONV_LOG = """kernel,problem_idx,N,C,K,G,Hi,Wi,Y,X,stride_h,stride_w,pad_h,pad_w
 grouped_conv_forward_bf16_2d_16x64x64_compv3,0,1,64,64,1,8,8,1,1,1,1,0,0,0.010,1,1
 """
 SLOW = {"audit", "harvest", "exec"}  # need a GPU; prints nothing itself
-LAB = {"tune", "import", "dataset", "prune", "train", "evaluate", "validate", "compare"}
+LAB = {"tune", "import", "dataset", "prune", "train", "evaluate", "report", "validate", "compare"}
 
 
 def main():

@@ -13,6 +13,7 @@ ORDER = [
     ["core"],
     ["expr", "instruments"],
     ["op"],
+    ["logs"],
     ["provider", "measure"],
     ["family"],
     ["features"],

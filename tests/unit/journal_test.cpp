@@ -168,6 +168,20 @@ TEST(Journal, WhatWasOpenWhenTheMachineRestartedCountsAsADeath) {
   EXPECT_EQ(parse(text + join({"Ebudget"})).last_end, "budget");
 }
 
+TEST(Journal, SessionsWithATimeOfTheirEndHaveRowsAndSeconds) {
+  const std::string text = join(kSession);
+  EXPECT_TRUE(parse(text).sessions.empty()) << "it goes on";
+  EXPECT_TRUE(parse(text + join({"Ebudget"})).sessions.empty()) << "an older journal";
+  const JournalContents two = parse(
+      text + join({"Ebudget 1700000100", "S1700000200 boot-1", "Pa3.1:3-4", "a3o5", "Edone 1700000203"}));
+  EXPECT_EQ(two.last_end, "done");
+  ASSERT_EQ(two.sessions.size(), 2U);
+  EXPECT_EQ(two.sessions[0].rows, parse(text).rows.size());
+  EXPECT_EQ(two.sessions[0].seconds, 100);
+  EXPECT_EQ(two.sessions[1].rows, 1U);
+  EXPECT_EQ(two.sessions[1].seconds, 3);
+}
+
 constexpr Axis kNumberAxes[] = {{"number", "1", "a number"}};
 constexpr ConfigSpace kNumberSpace{"toy", Op::gemm, kNumberAxes};
 

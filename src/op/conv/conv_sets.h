@@ -95,6 +95,14 @@ struct MiopenProblems {
 /// with the reasons, when no line has one.
 MiopenProblems read_miopen_log(std::string_view text, const MiopenRequest& request);
 
+/// The convolutions that one command line ran: in the directions of its --forw (-F) and the layout of its
+/// --in_layout, which is NCHW where it is not given.
+struct MiopenLine {
+  std::vector<ConvProblem> problems;
+  std::optional<SkippedLines> fault = {};  ///< why there is none
+};
+MiopenLine read_miopen_line(std::string_view line);
+
 /// Draws from the problems of read_miopen_log: at most two per kind (channels in steps of 64, image, filter,
 /// strides, groups), then `count` of all of them.
 MiopenProblems miopen_problems(std::string_view text, const MiopenRequest& request);

@@ -1,6 +1,7 @@
 // Reads convolutions from the command lines of MIOpen's driver.
 #include <algorithm>
 #include <optional>
+#include <utility>
 #include <variant>
 
 #include "core/fail.h"
@@ -104,7 +105,13 @@ std::optional<std::string_view> value_of(const DriverCommand& command, std::stri
   return std::nullopt;
 }
 
-/// The convolution of a command line, or why there is none.
+/// Whether a command is of a 3-D convolution.
+bool has_depth(const DriverCommand& command) {
+  return value_of(command, "spatial_dim", '_').value_or("2") == "3";
+}
+
+/// The convolution of a command line, in the direction of the request and channels last, or why there is
+/// none.
 std::variant<ConvProblem, LineFault> convolution_of(const DriverCommand& command,
                                                     const MiopenRequest& request) {
   const auto operation = std::ranges::find(kDriverOperations, command.operation, &DriverOperation::word);
@@ -114,7 +121,7 @@ std::variant<ConvProblem, LineFault> convolution_of(const DriverCommand& command
     return LineFault{fmt::format("with --mode {}", *mode)};
   if (const auto mode = value_of(command, "pad_mode", 'z'); mode && *mode != "default" && *mode != "conv")
     return LineFault{fmt::format("with --pad_mode {}", *mode)};
-  const bool three = value_of(command, "spatial_dim", '_').value_or("2") == "3";
+  const bool three = has_depth(command);
   ConvProblem problem =
       make_conv(request.op, request.dtype.value_or(operation->dtype), three ? Layout::ndhwgc : Layout::nhwgc);
   for (const DriverFlag& flag : driver_flags()) {
@@ -161,6 +168,36 @@ MiopenProblems read_miopen_log(std::string_view text, const MiopenRequest& reque
   }
   fail(Errc::corrupt_data, "no convolution in {} lines; a line of MIOpenDriver must have {}; left out: {}",
        log.lines, fmt::join(needed, ", "), skipped_lines_text(log.left_out));
+}
+
+MiopenLine read_miopen_line(std::string_view line) {
+  const auto words = words_of_line(line);
+  const auto fault = [](LineFault one) {
+    return MiopenLine{{}, SkippedLines{std::move(one.reason), 1, 0, std::move(one.example)}};
+  };
+  const auto command = command_of(words);
+  if (!command) return fault({"without a command line of MIOpenDriver"});
+  auto found = convolution_of(*command, {});
+  if (auto* const why = std::get_if<LineFault>(&found)) return fault(std::move(*why));
+  ConvProblem problem = std::get<ConvProblem>(found);
+  const bool three = has_depth(*command);
+  const std::string_view layout = value_of(*command, "in_layout", 'I').value_or(three ? "NCDHW" : "NCHW");
+  if (layout == (three ? "NCDHW" : "NCHW")) {
+    problem.layout = three ? Layout::ngcdhw : Layout::ngchw;
+  } else if (layout != (three ? "NDHWC" : "NHWC")) {
+    return fault({fmt::format("with --in_layout {}", layout)});
+  }
+  const auto directions = number_in<unsigned>(value_of(*command, "forw", 'F').value_or("0"));
+  constexpr unsigned kAll = 7;
+  if (!directions || *directions > kAll) return fault({"with an unknown --forw (-F)"});
+  MiopenLine done;
+  for (const auto& [bit, op] :
+       {std::pair{1u, Op::conv_fwd}, {2u, Op::conv_bwd_data}, {4u, Op::conv_bwd_weight}}) {
+    if (((*directions == 0 ? kAll : *directions) & bit) == 0) continue;
+    problem.op = op;
+    done.problems.push_back(problem);
+  }
+  return done;
 }
 
 }  // namespace kscout

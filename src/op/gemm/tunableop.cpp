@@ -19,6 +19,9 @@ constexpr std::string_view kTunableGemm = "GemmTunableOp_", kTunableBias = "Gemm
                            kTunableBatched = "GemmStridedBatchedTunableOp_",
                            kTunableScaled = "ScaledGemmTunableOp_";
 
+/// What a line of an operator has, for errors.
+constexpr std::string_view kTunableColumns = "an operator, its parameters and, when tuned, a solution";
+
 struct TunableType {
   std::string_view name;
   std::optional<DType> dtype;  ///< nothing: PyTorch has the type, this program does not
@@ -209,6 +212,17 @@ std::vector<std::string> tunableop_validators(std::string_view text) {
   return validators;
 }
 
+std::variant<GemmProblem, std::string> read_tunableop_line(std::string_view line) {
+  const auto columns = split(line, ',');
+  if (columns.size() < 2)
+    fail(Errc::corrupt_data, "{} columns; a line has {}", columns.size(), kTunableColumns);
+  try {
+    return tunable_problem(trimmed(columns[0]), trimmed(columns[1]));
+  } catch (NotTunable& why) {
+    return std::move(why.reason);
+  }
+}
+
 TunableOpFile read_tunableop(std::string_view text, std::string_view source) {
   TunableOpFile file;
   std::size_t number = 0;
@@ -217,20 +231,23 @@ TunableOpFile read_tunableop(std::string_view text, std::string_view source) {
     const std::string_view line = trimmed(whole);
     if (line.empty()) continue;
     const auto columns = split(line, ',');
-    const bool validator = columns[0] == "Validator";
-    if (columns.size() < (validator ? 3u : 2u))
-      fail(Errc::corrupt_data, "{}:{}: {} columns; a line has {}", source, number, columns.size(),
-           validator ? "Validator,NAME,VALUE" : "an operator, its parameters and, when tuned, a solution");
-    if (validator) continue;
+    if (columns[0] == "Validator") {
+      if (columns.size() < 3)
+        fail(Errc::corrupt_data, "{}:{}: {} columns; a line has Validator,NAME,VALUE", source, number,
+             columns.size());
+      continue;
+    }
     ++file.lines;
     try {
-      const GemmProblem problem = tunable_problem(columns[0], columns[1]);
-      file.problems.push_back(problem);
+      auto found = read_tunableop_line(line);
+      if (auto* const reason = std::get_if<std::string>(&found)) {
+        count_skipped(file.left_out, {.reason = std::move(*reason), .line = number});
+        continue;
+      }
+      const GemmProblem& problem = file.problems.emplace_back(std::get<GemmProblem>(found));
       // A log of the call may follow the parameters instead.
       if (columns.size() > 2 && columns[2].find('{') == std::string_view::npos)
         file.tuned.push_back({problem, std::string(trimmed(columns[2]))});
-    } catch (NotTunable& why) {
-      count_skipped(file.left_out, {.reason = std::move(why.reason), .line = number});
     } catch (const Error& error) {
       fail(Errc::corrupt_data, "{}:{}: {}", source, number, error.what());
     }

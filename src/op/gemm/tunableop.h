@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include <kscout/problem.h>
@@ -53,6 +54,10 @@ struct TunableOpFile {
 /// of tuned ones, whose further columns are ignored. Throws corrupt_data, with the line, for a line that is
 /// none of TunableOp, an unknown element type or a wrong size.
 TunableOpFile read_tunableop(std::string_view text, std::string_view source);
+
+/// The problem of one such line, or the reason why it is none here. Throws corrupt_data as read_tunableop()
+/// does.
+std::variant<GemmProblem, std::string> read_tunableop_line(std::string_view line);
 
 /// "NAME,VALUE" of each line "Validator,NAME,VALUE"; other lines are not read.
 std::vector<std::string> tunableop_validators(std::string_view text);
