@@ -108,14 +108,20 @@ struct RunFailures {
 };
 
 /// Stores the times of configs that computed the problem as it was asked for, beside the decisions of --db.
-void keep_times(const RunOptions& options, const Problem& problem, std::span<const RanConfig> ran) {
-  if (options.policy.db.empty()) return;
+/// Returns why it could not.
+std::string keep_times(const RunOptions& options, const Problem& problem, std::span<const RanConfig> ran) {
+  if (options.policy.db.empty()) return "";
   std::vector<StoredTiming> timings;
   for (const RanConfig& one : ran) {
     if (one.backend && one.as_asked && !one.padded && !one.crashed() && !one.wrong() && one.time.median > 0)
       timings.push_back(timing_of(problem, one.name, one.time.median, *one.backend));
   }
-  DecisionDb(options.policy.db).put({}, timings);
+  try {
+    DecisionDb(options.policy.db).put({}, timings);
+    return "";
+  } catch (const Error& error) {
+    return fmt::format("the times are not stored: {}", error.what());
+  }
 }
 
 void run_problem(const RunOptions& options, const Problem& problem, Runner& runner, RunTable& table,
@@ -131,8 +137,9 @@ void run_problem(const RunOptions& options, const Problem& problem, Runner& runn
     failures.wrong = true;
     fmt::print(stderr, "kscout: {} gives wrong results on {}: {}\n", one.name, print(problem), one.where);
   }
-  keep_times(options, problem, ran);
+  const std::string lost = keep_times(options, problem, ran);
   if (failures.failure.empty()) failures.failure = runner.report().warnings;
+  if (failures.failure.empty()) failures.failure = lost;
   table.add(problem, ran);
   if (options.format == Format::text) {
     fmt::print("{} on {}\n", print(problem), ran.front().device);

@@ -10,7 +10,6 @@
 #include "core/fail.h"
 #include "dataset/dataset.h"
 #include "dataset/operations.h"
-#include "dataset/timings.h"
 #include "evaluate/reference_problems.h"
 #include "features/schema.h"
 #include "measure/timing.h"
@@ -22,6 +21,7 @@
 #include "sweep_with_progress.h"
 #include "table.h"
 #include "train/checkpoint.h"
+#include "train/timings.h"
 #include "verbs.h"
 
 namespace kscout::cli {

@@ -179,7 +179,8 @@ TEST_F(DecisionDbTest, FilesOfVersion3HaveNoTimings) {
   db.put(decision(p, 1));
   sqlite3* file = nullptr;
   ASSERT_EQ(sqlite3_open(db.file().c_str(), &file), SQLITE_OK);
-  EXPECT_EQ(sqlite3_exec(file, "DROP TABLE timing; PRAGMA user_version = 3;", nullptr, nullptr, nullptr), SQLITE_OK);
+  EXPECT_EQ(sqlite3_exec(file, "DROP TABLE timing; PRAGMA user_version = 3;", nullptr, nullptr, nullptr),
+            SQLITE_OK);
   sqlite3_close(file);
   EXPECT_TRUE(db.timings().empty());
   db.put({}, std::array{timing(p, 1, 20)});

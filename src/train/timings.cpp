@@ -1,4 +1,4 @@
-#include "dataset/timings.h"
+#include "train/timings.h"
 
 #include <map>
 #include <optional>
