@@ -58,8 +58,9 @@ Unread read_graph(const Json& graph, bool converts_inputs, ConvProblem& problem)
   for (const auto& [word_of_type, tensor, name] : {std::tuple{&words[0], &conv.in, direction->in},
                                                    {&words[1], &conv.wei, direction->wei},
                                                    {&words[2], &conv.out, direction->out}}) {
-    const auto found = std::ranges::find_if(graph.at("tensors"),
-                                            [&](const Json& one) { return one.at("name") == node.at(name); });
+    const Json& wanted = node.at(name);
+    const auto found =
+        std::ranges::find_if(graph.at("tensors"), [&](const Json& one) { return one.at("name") == wanted; });
     if (found == graph.at("tensors").end()) return Unread::descriptors;
     *word_of_type = found->at("dataType").get<std::string>();
     *tensor = {found->at("dim").get<TensorSizes>(), found->at("stride").get<TensorSizes>()};
