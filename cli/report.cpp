@@ -57,9 +57,7 @@ std::string report_of(const ReportOptions& options) {
   how.in_sample = options.in_sample;
   const MeasurementTable data =
       options.data.empty() ? read_kept(options.of, how) : read_datasets(options.data);
-  const ModelEvaluation evaluation = evaluate_model(options.of, data, how);
-  if (!evaluation.warning.empty()) fmt::print(stderr, "kscout: warning: {}\n", evaluation.warning);
-  return model_report(evaluation, data);
+  return model_report(options.of, data, how);
 }
 
 }  // namespace
