@@ -176,8 +176,10 @@ def main():
         folder = pathlib.Path(folder)
 
         def run(*arguments):
-            subprocess.run([kscout, *map(str, arguments)], check=True, cwd=folder, env=os.environ | {"HOME": str(folder)},
-                           stdout=subprocess.DEVNULL)
+            done = subprocess.run([kscout, *map(str, arguments)], cwd=folder, env=os.environ | {"HOME": str(folder)},
+                                  capture_output=True, text=True)
+            if done.returncode != 0:
+                raise SystemExit(f"kscout {' '.join(map(str, arguments))}: {done.stderr}")
 
         data = root / "data"
         reports = {
