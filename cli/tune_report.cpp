@@ -84,7 +84,7 @@ fs::path write_tune_report(const TunedOp& done) {
     ModelEvaluationOptions how;
     const MeasurementTable kept = read_kept(model.string(), how);
     fs::path report = model / kReportFile;
-    write_file_atomically(report, report_page(model_report(evaluate_model(model, kept, how), kept)));
+    write_file_atomically(report, report_page(model_report(model, kept, how)));
     return report;
   } catch (const Error& error) {
     fmt::print(stderr, "kscout tune: {} gets no {}: {}\n", model.string(), kReportFile, error.what());
