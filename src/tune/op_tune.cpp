@@ -190,6 +190,7 @@ OpTune::OpTune(Op op, const TuneRequest& options, const TuneProgress& progress, 
   const std::unordered_set<Problem> known = problems_of_all(tables_);
   for (const Problem& problem : known) layouts.insert(signature_of(problem).layout);
   check_comparable(layouts);
+  own_ = computable(options_.own_problems(op_));
   if (harvests()) return;
   plan_ = plan_for(problems_left(), options_.max_problems);
   if (const auto own = own_left(); !own.empty()) own_plan_ = plan_for(own, 0);
@@ -217,12 +218,25 @@ SweepPlan OpTune::plan_for(const std::vector<Problem>& problems, std::size_t max
 
 std::vector<Problem> OpTune::problems_left() const {
   std::unordered_set<Problem> known = problems_of_all(tables_);
-  for (const Problem& own : options_.own_problems(op_)) known.insert(own);
+  known.insert(own_.begin(), own_.end());
   return problems_to_measure(op_, options_, budget_s_, known);
 }
 
+std::vector<Problem> OpTune::computable(std::vector<Problem> own) const {
+  if (own.empty() || harvests()) return own;  // the library is asked later
+  const std::size_t given = own.size();
+  const std::string reason = leave_out_uncomputable(own, provider_, device_, options_.rules);
+  if (own.empty())
+    fail(Errc::unsupported, "--problems: no config computes any of the {} problems of {}; the first: {}",
+         given, word(op_), reason);
+  if (own.size() < given)
+    note(fmt::format("{}: {} of {} problems of --problems are left out; the first: {}", word(op_),
+                     given - own.size(), given, reason));
+  return own;
+}
+
 std::vector<Problem> OpTune::own_left() const {
-  std::vector<Problem> own = options_.own_problems(op_);
+  std::vector<Problem> own = own_;
   const std::unordered_set<Problem> known = problems_of_all(tables_);
   std::erase_if(own, [&](const Problem& problem) { return known.contains(problem); });
   return own;

@@ -62,7 +62,10 @@ class OpTune {
   std::size_t measure_pilot(double budget_s);
   /// Plans the sweeps, of at most `max_problems` (0: all) others, among the best configs of the pilot.
   void plan_shortlist(std::size_t max_problems);
-  /// The caller's own problems that tables_ lack.
+  /// Removes the own problems whose signature no config computes, with a note; throws unsupported when none
+  /// is left.
+  std::vector<Problem> computable(std::vector<Problem> own) const;
+  /// Those of own_ that tables_ lack.
   std::vector<Problem> own_left() const;
   /// Measures the problems of own_plan_; the rows are then in tables_. Returns their number.
   std::size_t measure_own(double budget_s);
@@ -86,6 +89,7 @@ class OpTune {
   double max_gflop_;  ///< of the problems to draw from
   std::filesystem::path shared_;
   InstalledModel installed_;
+  std::vector<Problem> own_;              ///< the caller's own problems that some config computes
   std::vector<MeasurementTable> tables_;  ///< measured before
   SweepPlan plan_;
   std::optional<SweepPlan> own_plan_;  ///< nothing when no own problem is left to measure

@@ -19,6 +19,7 @@
 #include "evaluate/evaluate_model.h"
 #include "family/family_file.h"
 #include "measure/problem_bench.h"
+#include "select/model.h"
 
 namespace kscout {
 
@@ -35,12 +36,18 @@ struct OwnChoice {
 };
 using OwnChoices = std::unordered_map<Problem, OwnChoice>;
 
-/// The first pick that ran: a dispatcher takes the next one when a config fails.
-OwnChoices choices_of(const fs::path& model, const MeasurementTable& own) {
+/// The choices on the problems that the model knows. The first pick that ran counts: a dispatcher takes the
+/// next one when a config fails.
+OwnChoices choices_of(const fs::path& folder, const MeasurementTable& own) {
+  const Model model = Model::load(folder, &own.device);
+  const MeasurementTable known = table_of_problems(
+      own, [&](const Problem& problem) { return model.family(signature_of(problem)) != nullptr; });
+  OwnChoices choices;
+  const auto has_oracle = [](const auto& rows) { return oracle_of(rows).has_value(); };
+  if (std::ranges::none_of(final_rows(known), has_oracle)) return choices;
   ModelEvaluationOptions how;
   how.in_sample = true;
-  OwnChoices choices;
-  for (const ProblemResult& result : evaluate_model(model, own, how).evaluation.results) {
+  for (const ProblemResult& result : evaluate_model(folder, known, how).evaluation.results) {
     const auto ran =
         std::ranges::find_if(result.picks, [](const PickedConfig& one) { return one.efficiency > 0; });
     if (ran == result.picks.end()) continue;
@@ -142,6 +149,29 @@ void add_call_times(CallTimes& sum, double calls, const BlasTimes::Times& times,
 }
 
 }  // namespace
+
+std::string leave_out_uncomputable(std::vector<Problem>& problems, const std::string& provider,
+                                   const Device& device, const std::string& rules) {
+  std::vector<std::pair<Signature, bool>> known;
+  std::string reason;
+  const auto computes = [&](const Problem& problem) {
+    const Signature signature = signature_of(problem);
+    for (const auto& [other, has_config] : known)
+      if (other == signature) return has_config;
+    bool has_config = true;
+    try {
+      enumerate(
+          {.provider = provider, .signature = signature, .device = device, .rules = rules, .filter = {}});
+    } catch (const Error& error) {
+      if (error.code() == Errc::invalid_argument) throw;  // the rule set
+      if (reason.empty()) reason = fmt::format("{}: {}", print(problem), error.what());
+      has_config = false;
+    }
+    return known.emplace_back(signature, has_config).second;
+  };
+  std::erase_if(problems, [&](const Problem& problem) { return !computes(problem); });
+  return reason;
+}
 
 MeasurementTable rows_of_problems(const MeasurementTable& table, const std::vector<Problem>& problems) {
   std::unordered_map<Problem, double> calls;

@@ -62,6 +62,11 @@ struct OwnRequest {
   SplitBy by = SplitBy::sizes;
 };
 
+/// Removes the problems whose signature no config of a rule set computes on a device. Returns why the first
+/// one is removed; empty when all stay. Throws invalid_argument for an unknown rule set.
+std::string leave_out_uncomputable(std::vector<Problem>& problems, const std::string& provider,
+                                   const Device& device, const std::string& rules);
+
 /// The table's rows of these problems, with the weights of the list.
 MeasurementTable rows_of_problems(const MeasurementTable& table, const std::vector<Problem>& problems);
 
