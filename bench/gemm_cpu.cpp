@@ -6,15 +6,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <fstream>
 #include <map>
 
-#include <cblas.h>
-#include <dnnl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
+#include "backend/cpu/blas_backend.h"
 #include "backend/cpu/cpu_backend.h"
 #include "bench_program.h"
 #include "cpu_timing.h"
@@ -85,21 +82,12 @@ std::vector<GemmProblem> coverage_problems(bool quick) {
 int thread_count() { return static_cast<int>(backend("cpu").device().cores); }
 
 void add_peers(CpuTimer& timer, const GemmProblem& p) {
-  const LeadingDimensions ld = leading_dimensions(p);
-  const bool a_rows = row_major_a(p.layout), b_rows = row_major_b(p.layout);
-  const auto add = [&timer](const char* name, auto call) {
-    timer.match().add({.name = name, .peer = true, .call = std::move(call)});
-  };
-  add("openblas", [=, &timer] {
-    cblas_sgemm(CblasRowMajor, a_rows ? CblasNoTrans : CblasTrans, b_rows ? CblasNoTrans : CblasTrans,
-                static_cast<blasint>(p.m), static_cast<blasint>(p.n), static_cast<blasint>(p.k), 1, timer.a(),
-                static_cast<blasint>(ld.a), timer.b(), static_cast<blasint>(ld.b), 0, timer.c(),
-                static_cast<blasint>(ld.c));
-  });
-  add("onednn", [=, &timer] {
-    dnnl_sgemm(a_rows ? 'N' : 'T', b_rows ? 'N' : 'T', p.m, p.n, p.k, 1, timer.a(), ld.a, timer.b(), ld.b, 0,
-               timer.c(), ld.c);
-  });
+  for (const char* const name : {"openblas", "onednn"}) {
+    const std::shared_ptr<Launch> launch = blas_backend(name).prepare(p, {});
+    timer.match().add({.name = name, .peer = true, .call = [launch, &timer] {
+                         launch->run(GemmBuffers{.a = timer.a(), .b = timer.b(), .c = timer.c()}, nullptr);
+                       }});
+  }
 }
 
 int compare_with_peers(const std::vector<GemmProblem>& problems, const Options& options) {
@@ -163,7 +151,6 @@ int show_coverage(const std::vector<GemmProblem>& problems, const Options& optio
 }
 
 int run(const Options& options) {
-  openblas_set_num_threads(thread_count());
   std::vector<GemmProblem> all =
       options.coverage ? coverage_problems(options.quick) : bench_problems(options.quick);
   if (!options.problems.empty()) {
@@ -178,21 +165,11 @@ int run(const Options& options) {
   return options.coverage ? show_coverage(mine, options) : compare_with_peers(mine, options);
 }
 
-/// The libraries read their spin time for idle threads when they are loaded, so it must be set before main:
-/// restarts the program.
-void shorten_spinning(char** argv) {
-  if (std::getenv("OPENBLAS_THREAD_TIMEOUT") != nullptr) return;
-  setenv("OPENBLAS_THREAD_TIMEOUT", "18",
-         1);  // 2^18 cycles: longer than the pause between two calls of a series
-  execv("/proc/self/exe", argv);
-}
-
 }  // namespace
 }  // namespace kscout::bench
 
 int main(int argc, char** argv) {
   using namespace kscout;
-  bench::shorten_spinning(argv);
   bench::Options options;
   std::string part = "1/1";
   CLI::App app("native CPU GEMM kernels against OpenBLAS and oneDNN");

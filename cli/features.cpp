@@ -7,6 +7,7 @@
 
 #include "core/fail.h"
 #include "core/hash.h"
+#include "feature_matrix.h"
 #include "features/schema_text.h"
 #include "options.h"
 #include "verbs.h"
@@ -18,6 +19,7 @@ namespace {
 struct FeaturesOptions {
   std::string schema, config, device = "auto", format = "text";
   ProblemOptions problem;
+  MatrixRequest matrix;
 };
 
 /// Format has no markdown, because only this verb writes pages.
@@ -76,7 +78,19 @@ void print_row(const FeaturesOptions& options) {
   table.print(table_format(options));
 }
 
-void run(const FeaturesOptions& options) {
+/// Hands a dataset to `write`.
+void run_matrix(FeaturesOptions& options, WriteMatrix write) {
+  if (options.matrix.out.empty())
+    fail(Errc::invalid_argument, "--data: name the file to write with --out, such as --out features.parquet");
+  if (options.problem.given() || !options.config.empty())
+    fail(Errc::invalid_argument, "--data: the rows are those of the dataset; leave problem and --config out");
+  if (!write) throw NeedsLab{};
+  options.matrix.schema = options.schema;
+  write(options.matrix);
+}
+
+void run(FeaturesOptions& options, WriteMatrix write) {
+  if (!options.matrix.data.empty()) return run_matrix(options, write);
   if (options.problem.given()) return print_row(options);
   if (!options.config.empty()) {
     fail(Errc::invalid_argument,
@@ -95,7 +109,7 @@ void run(const FeaturesOptions& options) {
 
 }  // namespace
 
-void setup_features(CLI::App& verb) {
+void setup_features(CLI::App& verb, WriteMatrix write) {
   auto options = std::make_shared<FeaturesOptions>();
   options->problem.add_to(verb);
   verb.add_option("--schema", options->schema,
@@ -103,6 +117,16 @@ void setup_features(CLI::App& verb) {
   verb.add_option("--config", options->config, "a kernel's name: the row of (problem, config)");
   verb.add_option("--device", options->device, "a preset's name, or auto for this machine")
       ->capture_default_str();
+  MatrixRequest& matrix = options->matrix;
+  auto* const data = verb.add_option(
+      "--data", matrix.data, "datasets: write the matrix that kscout train --exclude none reads from them");
+  verb.add_option("--out", matrix.out, "--data: Parquet file to write")->needs(data);
+  verb.add_option("--folds", matrix.folds, "--data: folds of cross-validation, column fold")
+      ->capture_default_str()
+      ->check(CLI::Range(2, 100))
+      ->needs(data);
+  add_word_option(verb, "--fold-by", matrix.fold_by, "--data: what no two folds share")->needs(data);
+  for (const char* const other : {"--device", "--config"}) data->excludes(verb.get_option(other));
   add_text_option(verb, "--format", "output: text|json|csv, and markdown for the catalogue", options->format,
                   [options](const std::string& text) {
                     constexpr std::string_view kFormats[] = {"text", "json", "csv", "markdown"};
@@ -111,8 +135,11 @@ void setup_features(CLI::App& verb) {
   verb.footer(
       "Example: kscout features gemm:16x4096x4096 --config "
       "native_gemm_fp32_rcr__avx2_tiled_6x16_packab_b144x256x4096_n_s1_t1x2\n"
+      "         kscout features --data sweep.parquet --out features.parquet\n"
       "Without --config, what depends on a config is left out (-).");
-  verb.callback([options] { run(*options); });
+  verb.callback([options, write] { run(*options, write); });
 }
+
+void setup_features(CLI::App& verb) { setup_features(verb, nullptr); }
 
 }  // namespace kscout::cli

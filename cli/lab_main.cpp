@@ -1,4 +1,5 @@
 #include "explain.h"
+#include "feature_matrix.h"
 #include "measured.h"
 #include "problems.h"
 #include "train/train.h"
@@ -24,6 +25,8 @@ void setup_predict_with_data(CLI::App& verb) { setup_predict(verb, read_measured
 void setup_export_with_data(CLI::App& verb) { setup_export(verb, read_bests); }
 void setup_db_with_data(CLI::App& verb) { setup_db(verb, read_bests); }
 
+void setup_features_with_data(CLI::App& verb) { setup_features(verb, write_matrix); }
+
 void setup_problems_with_data(CLI::App& verb) {
   setup_problems(verb, [](const std::string& file) { return oof_efficiencies(file); });
 }
@@ -43,6 +46,7 @@ constexpr VerbSetup kSetups[] = {
     {"db", setup_db_with_data},
     {"problems", setup_problems_with_data},
     {"prune", setup_prune},
+    {"features", setup_features_with_data},
 };
 }  // namespace
 

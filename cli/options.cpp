@@ -331,6 +331,19 @@ std::string problem_file(const std::string& source) {
   return file ? source : std::string();
 }
 
+std::vector<Problem> all_problems_of(const std::vector<std::string>& sources, DType dtype) {
+  std::vector<Problem> problems;
+  for (const std::string& source : sources) {
+    if (problem_file(source).empty()) {
+      for (const Problem& one : any_problems_of({source}, dtype, {})) problems.push_back(one);
+      continue;
+    }
+    for (const auto& [of, own] : texts_by_operation(read_problem_text(source)))
+      for (const Problem& one : of->listed(own, source, dtype, {})) problems.push_back(one);
+  }
+  return problems;
+}
+
 std::vector<Problem> any_problems_of(const std::vector<std::string>& sources, DType dtype,
                                      const std::vector<Layout>& layouts) {
   std::vector<Problem> problems;

@@ -169,6 +169,9 @@ std::string problem_file(const std::string& source);
 std::vector<Problem> any_problems_of(const std::vector<std::string>& sources, DType dtype,
                                      const std::vector<Layout>& layouts);
 
+/// The same for sources that hold several operations.
+std::vector<Problem> all_problems_of(const std::vector<std::string>& sources, DType dtype);
+
 /// Warns on stderr about missing folders in KSCOUT_MODEL_PATH, for verbs that search for models.
 void warn_of_model_path();
 

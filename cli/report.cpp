@@ -45,6 +45,19 @@ Subject subject_of(const fs::path& path) {
   return path.extension() == ".ksf" ? Subject::model : Subject::dataset;
 }
 
+/// Reads datasets in Parquet: a roofline needs the facts of the device, which CSV lacks.
+MeasurementTable read_parquet(const std::vector<std::string>& files) {
+  for (const std::string& file : files) {
+    if (file.ends_with(".csv"))
+      fail(Errc::invalid_argument,
+           "{}: CSV carries no facts of the device; make a dataset first: kscout dataset import {} --device "
+           "NAME --out "
+           "FILE.parquet",
+           file, file);
+  }
+  return read_datasets(files);
+}
+
 std::string report_of(const ReportOptions& options) {
   const Subject subject = subject_of(options.of);
   if (subject != Subject::model && (!options.data.empty() || options.in_sample))
@@ -52,22 +65,20 @@ std::string report_of(const ReportOptions& options) {
          options.data.empty() ? "in-sample" : "data");
   if (subject == Subject::sweep) return sweep_report(options.of);
   if (subject == Subject::dataset)
-    return dataset_report(fs::path(options.of).filename().string(), read_datasets({options.of}));
+    return dataset_report(fs::path(options.of).filename().string(), read_parquet({options.of}));
   ModelEvaluationOptions how;
   how.in_sample = options.in_sample;
   const MeasurementTable data =
-      options.data.empty() ? read_kept(options.of, how) : read_datasets(options.data);
-  const ModelEvaluation evaluation = evaluate_model(options.of, data, how);
-  if (!evaluation.warning.empty()) fmt::print(stderr, "kscout: warning: {}\n", evaluation.warning);
-  return model_report(evaluation, data);
+      options.data.empty() ? read_kept(options.of, how) : read_parquet(options.data);
+  return model_report(options.of, data, how);
 }
 
 }  // namespace
 
 void setup_report(CLI::App& verb) {
   const auto options = std::make_shared<ReportOptions>();
-  reads_file(
-      verb.add_option("of", options->of, "a model (folder or .ksf file), a dataset, or a sweep's folder"))
+  reads_file(verb.add_option("of", options->of,
+                             "a model (folder or .ksf file), a dataset in Parquet, or a sweep's folder"))
       ->required();
   reads_file(
       verb.add_option("--data", options->data,

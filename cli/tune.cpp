@@ -40,7 +40,7 @@ std::vector<std::string_view> op_words() {
 
 struct TuneOptions {
   TuneRequest request;
-  std::vector<std::string> ops = {"gemm"}, layouts = {}, targets = {};
+  std::vector<std::string> ops = {"gemm"}, layouts = {}, targets = {}, problems = {};
   Format format = Format::text;
 };
 
@@ -75,9 +75,33 @@ std::vector<E> parse_all(const std::vector<std::string>& words) {
   std::abort();  // the signal that ends this process has just been raised
 }
 
+/// The problems of --problems, of all operations; without --op those operations are tuned that have some.
+void add_problems(TuneOptions& options, bool ops_given) {
+  TuneRequest& request = options.request;
+  request.problems = all_problems_of(options.problems, request.dtype);
+  std::vector<Op> ops;
+  std::size_t others = 0;
+  const std::span<const Op> tuned = ops_given ? std::span<const Op>(request.ops) : provider("native").ops();
+  for (const Problem& problem : request.problems) {
+    if (std::ranges::find(tuned, problem.op()) == tuned.end() ||
+        signature_of(problem).dtype_a != request.dtype) {
+      ++others;
+    } else if (std::ranges::find(ops, problem.op()) == ops.end()) {
+      ops.push_back(problem.op());
+    }
+  }
+  if (!ops_given && !ops.empty()) request.ops = ops;
+  if (others > 0)
+    fmt::print(
+        stderr,
+        "kscout tune: {} of {} problems are left out: of operations or types that this tune is not for\n",
+        others, request.problems.size());
+}
+
 void tune_verb(TuneOptions options, bool ops_given) {
   TuneRequest& request = options.request;
   request.ops = ops_of(options.ops);
+  if (!options.problems.empty()) add_problems(options, ops_given);
   request.layouts = parse_all<Layout>(options.layouts);
   request.targets = parse_all<Target>(options.targets);
   std::optional<ProgressLine> training;
@@ -117,7 +141,7 @@ void tune_verb(TuneOptions options, bool ops_given) {
   } catch (const TuneStopped& stopped) {
     end_stopped(stopped);
   }
-  if (!ops_given && !request.on_gpu())
+  if (!ops_given && options.problems.empty() && !request.on_gpu())
     fmt::print(stderr, "kscout tune: only {} was tuned; --op names other operations ({})\n",
                word(request.ops.front()), fmt::join(op_words(), ", "));
 }
@@ -141,8 +165,7 @@ void setup_tune(CLI::App& verb) {
   offer_words(backend, backend_names());
   add_word_option(verb, "--dtype", request.dtype, "element type of A and B; on a CPU fp32");
   verb.add_option("--budget", request.budget_s,
-                  "seconds to measure, up to ten times as many where less gives no model; training and "
-                  "evaluation come on top")
+                  "seconds to measure, more where less gives no model; training and evaluation come on top")
       ->capture_default_str()
       ->check(CLI::Range(1.0, 1e6));
   verb.add_option("--rules", request.rules, "rule set to choose from")
@@ -165,6 +188,14 @@ void setup_tune(CLI::App& verb) {
           "share than before releases some to training")
       ->capture_default_str()
       ->check(CLI::Range(0.05, 0.9));
+  verb.add_option(
+      "--problems", options->problems,
+      "your problems, sets or files (kscout problems --from-log): measured first; the model is evaluated "
+      "on them, weighted by calls");
+  add_text_option(verb, "--against",
+                  "what your program uses today, for --problems: default|openblas|onednn|cublaslt|cudnn",
+                  "default: the rule set's default config; on a GPU cublaslt",
+                  [options](const std::string& text) { options->request.against = parse<Against>(text); });
   verb.add_option("--max-gflop", request.max_gflop, "leave larger problems out; 0 = what the budget affords")
       ->capture_default_str();
   verb.add_option(
@@ -197,6 +228,7 @@ void setup_tune(CLI::App& verb) {
       "Examples:\n"
       "  kscout tune --budget 60\n"
       "  kscout tune --op gemm,conv_fwd --budget 600\n"
+      "  kscout tune --problems shapes.txt --against openblas --budget 600\n"
       "  kscout tune --backend cuda --dtype bf16 --budget 600");
   verb.callback([options, op] { tune_verb(*options, op->count() > 0); });
 }

@@ -76,6 +76,51 @@ void print_compared(const TunedOp& done) {
              done.before.string(), result);
 }
 
+/// What all calls of the caller's own problems take.
+void print_own(const OwnResult& own) {
+  fmt::print("\nyours      {} of {} measured; the model was trained on {} of them\n", own.measured,
+             plural(own.given, "problem"), own.trained_on);
+  if (own.left_out > 0)
+    fmt::print("left out   {}, the first: {}\n", plural(own.left_out, "problem"), own.reason);
+  if (own.all.problems == 0) return;
+  fmt::print("today      {}\n\n", own.today);
+  const bool before = own.all.before_us.has_value();
+  std::vector<std::string> names{"ms of all calls", "problems", "calls",  "today",
+                                 "KernelScout",     "fastest",  "speedup"};
+  if (before) names.insert(names.end() - 1, "model before");
+  Table table({names.begin(), names.end()});
+  const auto add = [&](std::string_view which, const CallTimes& times) {
+    const auto ms = [](double us) { return Cell{fmt::format("{:.4g}", us * 1e-3), false}; };
+    std::vector<Cell> cells{text(which),         number(static_cast<std::int64_t>(times.problems)),
+                            number(times.calls), ms(times.today_us),
+                            ms(times.model_us),  ms(times.oracle_us)};
+    if (before) cells.push_back(ms(times.before_us.value_or(0)));
+    cells.push_back(Cell{fmt::format("{:.2f}", times.speedup()), false});
+    table.add_row(std::move(cells));
+  };
+  add("all", own.all);
+  if (own.held_out.problems > 0) add("not trained on", own.held_out);
+  table.print(Format::text);
+}
+
+Json own_json(const OwnResult& own) {
+  const auto times = [](const CallTimes& of) {
+    return Json{{"problems", of.problems},
+                {"calls", of.calls},
+                {"today_us", of.today_us},
+                {"kernelscout_us", of.model_us},
+                {"fastest_us", of.oracle_us},
+                {"model_before_us", of.before_us ? Json(*of.before_us) : Json(nullptr)}};
+  };
+  return {{"today", own.today},
+          {"given", own.given},
+          {"measured", own.measured},
+          {"trained_on", own.trained_on},
+          {"left_out", own.left_out},
+          {"all", times(own.all)},
+          {"held_out", times(own.held_out)}};
+}
+
 }  // namespace
 
 fs::path write_tune_report(const TunedOp& done) {
@@ -84,7 +129,7 @@ fs::path write_tune_report(const TunedOp& done) {
     ModelEvaluationOptions how;
     const MeasurementTable kept = read_kept(model.string(), how);
     fs::path report = model / kReportFile;
-    write_file_atomically(report, report_page(model_report(evaluate_model(model, kept, how), kept)));
+    write_file_atomically(report, report_page(model_report(model, kept, how)));
     return report;
   } catch (const Error& error) {
     fmt::print(stderr, "kscout tune: {} gets no {}: {}\n", model.string(), kReportFile, error.what());
@@ -106,6 +151,7 @@ void print_tuned(const TunedOp& done, const TuneRequest& request, const fs::path
              evaluation.target, plural(evaluated, "held-out problem"));
   results_table(done.verdict).print(Format::text);
   print_against_library(evaluation);
+  if (done.own) print_own(*done.own);
   if (done.verdict.before || !done.verdict.new_layouts.empty()) fmt::print("\n");
   print_compared(done);
   if (done.verdict.why_not.empty()) {
@@ -140,6 +186,7 @@ std::string tuned_json(const TunedOp& done, const fs::path& report) {
       {"layouts", words_of(verdict.new_layouts)},
       {"problems", on_new ? on_new->evaluation.results.size() : 0},
       {"efficiency_mean", on_new ? Json(100 * on_new->evaluation.overall.mean) : Json(nullptr)}};
+  json["own_problems"] = done.own ? own_json(*done.own) : Json(nullptr);
   json["model_before"] = nullptr;
   if (!done.before.empty()) {
     const bool moved = installed && done.before == done.target;

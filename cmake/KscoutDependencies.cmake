@@ -41,7 +41,8 @@ if(KSCOUT_LAB)
   if(NOT KSCOUT_ARROW_INCLUDE OR NOT KSCOUT_ARROW_LIBRARY OR NOT KSCOUT_PARQUET_LIBRARY OR NOT KSCOUT_LIGHTGBM_LIBRARY)
     message(FATAL_ERROR "KSCOUT_LAB needs the wheels pyarrow and lightgbm in .venv: run ./dev setup, or configure with -DKSCOUT_LAB=OFF")
   endif()
-  # Plots of `kscout report`: a wheel that is read at build time only. Without it, the verb says what is missing.
+  # Plots of `kscout report`: a wheel that is read at build time only; a bundle has its bytes. Without it, the verb says what is
+  # missing.
   if(KSCOUT_PYTHON)
     set(KSCOUT_PLOTS_PYTHON ${Python_EXECUTABLE})
   else()
@@ -52,7 +53,8 @@ if(KSCOUT_LAB)
     execute_process(COMMAND ${KSCOUT_PLOTS_PYTHON} -c "import importlib.metadata as m; print(m.version('vl-convert-python'))"
                     OUTPUT_VARIABLE KSCOUT_PLOTS_WHEEL OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
   endif()
-  if(NOT KSCOUT_PLOTS_WHEEL)
+  set(KSCOUT_PLOTS_FILE ${KSCOUT_WHEELS}/plot_library.js.gz)  # of a bundle
+  if(NOT KSCOUT_PLOTS_WHEEL AND NOT EXISTS ${KSCOUT_PLOTS_FILE})
     message(STATUS "kscout report is built without its plots: the wheel vl-convert-python is missing (./dev setup)")
   endif()
   add_library(kscout_arrow INTERFACE)

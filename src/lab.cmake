@@ -13,5 +13,7 @@ if(KSCOUT_PLOTS_WHEEL)
   add_custom_command(OUTPUT ${_library} COMMAND ${KSCOUT_PLOTS_PYTHON} ${_bundle} ${KSCOUT_PLOTS_WHEEL} ${_library}
                      DEPENDS ${_bundle} COMMENT "Bundling the plot library" VERBATIM)
   list(APPEND _page ${_library})
+elseif(EXISTS ${KSCOUT_PLOTS_FILE})
+  list(APPEND _page ${KSCOUT_PLOTS_FILE})
 endif()
 kscout_embed(kscout_lab kReportFiles ${_page})

@@ -63,10 +63,14 @@ std::string kernel_name(const Problem& problem, const KernelConfig& config) {
 /// The axis by which kernels differ most, with its name for people.
 struct KindAxis {
   std::string_view axis, name;
+  std::string_view unit = {};  ///< of an axis of numbers
 };
-constexpr KindAxis kKindAxes[] = {{"kind", "kind of kernel"}, {"by", "library"},
-                                  {"pipeline", "pipeline"},   {"engine", "cuDNN engine"},
-                                  {"algorithm", "algorithm"}, {"tile_n", "columns of a tile"}};
+constexpr KindAxis kKindAxes[] = {{"kind", "kind of kernel"},
+                                  {"by", "library"},
+                                  {"pipeline", "pipeline"},
+                                  {"engine", "cuDNN engine", "engine"},
+                                  {"algorithm", "algorithm", "algorithm"},
+                                  {"tile_n", "tile width", "width"}};
 
 const KindAxis* kind_axis_of(const ConfigSpace& space) {
   for (const KindAxis& kind : kKindAxes) {
@@ -78,10 +82,15 @@ const KindAxis* kind_axis_of(const ConfigSpace& space) {
 std::string kind_text(const KernelConfig& config) {
   const KindAxis* const kind = kind_axis_of(*config.space);
   if (!kind) return {};
-  const auto axis = std::ranges::find(config.space->axes, kind->axis, &Axis::name);
-  std::string text = axis_value_text(*axis, config[kind->axis]);
+  const auto axis_of = [&](std::string_view name) {
+    return std::ranges::find(config.space->axes, name, &Axis::name);
+  };
+  const Axis& axis = *axis_of(kind->axis);
+  std::string text = axis_value_text(axis, config[kind->axis]);
   std::ranges::replace(text, '_', ' ');
-  return text;
+  if (!axis.words.empty()) return text;
+  const bool suggested = axis_of("suggestion") != config.space->axes.end() && config["suggestion"] > 0;
+  return suggested ? "a suggestion" : fmt::format("{} {}", kind->unit, text);
 }
 
 /// A class of sizes: its label, and its place among the others.
@@ -178,14 +187,15 @@ Json slices_json(const Choices& choices) {
   return slices;
 }
 
-/// Two kernels on one problem, timed side by side.
+/// The command that times both kernels of a result side by side; empty for kernels that `run` cannot launch.
 std::string run_command(const ProblemResult& result, const Device& device) {
   std::string command = fmt::format("kscout run {} --config {}", print(result.problem),
                                     kernel_name(result.problem, result.oracle));
   if (!result.picks.empty() && result.picks[0].config != result.oracle)
     command += fmt::format(" --config {}", kernel_name(result.problem, result.picks[0].config));
-  if (device.kind == DeviceKind::gpu) command += " --backend cuda";
-  return command;
+  if (device.kind == DeviceKind::cpu) return command;
+  if (device.vendor == "NVIDIA") return command + " --backend cuda";
+  return result.oracle.space->provider == "ck_tile" ? command + " --compile" : std::string();
 }
 
 Json worst_json(const Choices& choices) {
@@ -288,11 +298,11 @@ std::vector<const ProblemResult*> shown_results(const Evaluation& evaluation, st
 std::string efficiency_sentence(const Choices& choices) {
   const Summary& s = choices.evaluation.overall;
   return fmt::format(
-      "{} {:.1f} % of the speed of the fastest measured kernel, on average over {} problem{}. On one problem "
+      "{} {:.1f} % of the speed of the fastest measured kernel, on average over {}. On one problem "
       "in "
       "ten it is {:.1f} % or less; on the worst, {:.1f} %.",
       choices.model ? "The model's choices reach" : "The best fixed config reaches", 100 * s.mean,
-      with_commas(s.problems), s.problems == 1 ? "" : "s", 100 * s.p10, 100 * s.min);
+      counted(s.problems, "problem"), 100 * s.p10, 100 * s.min);
 }
 
 /// The means of the baselines, in one sentence; empty without a baseline.
@@ -337,6 +347,7 @@ Json summary_json(const Choices& choices) {
       : model->in_sample && model->trained_on > 0
           ? fmt::format("The model was trained on the sizes of {} of these problems.", model->trained_on)
           : "The model was trained on none of these sizes.");
+  if (!model->warning.empty()) sentences.push_back(fmt::format("Warning: {}.", model->warning));
   return sentences;
 }
 
@@ -364,8 +375,9 @@ Json facts_json(const Choices& choices, const MeasurementTable& table) {
   } else {
     add("kernels", fmt::format("provider {}", table.configs.front().space->provider));
   }
-  add("measurements", fmt::format("{} rows of {} configs on {} problems", with_commas(table.rows.size()),
-                                  with_commas(table.configs.size()), with_commas(table.problems.size())));
+  add("measurements",
+      fmt::format("{} of {} on {}", counted(table.rows.size(), "row"),
+                  counted(table.configs.size(), "config"), counted(table.problems.size(), "problem")));
   return facts;
 }
 
@@ -405,15 +417,18 @@ std::string short_choices_json(const Choices& choices, const MeasurementTable& t
 
 }  // namespace
 
-std::string model_report(const ModelEvaluation& evaluation, const MeasurementTable& table) {
-  const std::string name = std::filesystem::path(evaluation.model).lexically_normal().filename().string();
+std::string model_report(const std::filesystem::path& model, const MeasurementTable& table,
+                         ModelEvaluationOptions how) {
+  how.pool = Pool::accepted;
+  const ModelEvaluation evaluation = evaluate_model(model, table, how);
+  const std::string name = model.lexically_normal().filename().string();
   return short_choices_json({evaluation.evaluation, evaluation.baselines, &evaluation, table.device}, table,
-                            fmt::format("Model {}", name.empty() ? evaluation.model : name));
+                            fmt::format("Model {}", name.empty() ? model.string() : name));
 }
 
 std::string dataset_report(const std::string& name, const MeasurementTable& table) {
   const Evaluation fixed = evaluate_best_static(table, std::nullopt);
-  const auto lines = baselines(table, measured_pool(table), std::nullopt, analytic_scorer(table));
+  const auto lines = baselines(table, accepted_pool(table), std::nullopt, analytic_scorer(table));
   return short_choices_json({fixed, lines, nullptr, table.device}, table, fmt::format("Dataset {}", name));
 }
 

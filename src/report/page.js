@@ -9,21 +9,26 @@ function make(tag, properties = {}, ...children) {
   return element;
 }
 
-// Every plot with its place, so that all are drawn again when the colours change.
+// Every plot and legend with its place, so that all are drawn again when the colours change.
 const drawn = [];
-async function draw({ place, legend, plot }) {
+async function draw({ place, list, plot, legend = plot.legend }) {
   const c = colors();
-  if (plot.legend) legend.replaceChildren(...plot.legend(c).map(([name, color]) => {
+  if (legend) list.replaceChildren(...legend(c).map(([name, color]) => {
     const mark = make("i");
     mark.style.background = color;
     return make("li", {}, mark, name);
   }));
-  await vegaEmbed(place, plot(c), { renderer: "svg", actions: false, config: config(c), tooltip: { theme: dark.matches ? "dark" : "light" } });
+  if (plot) await vegaEmbed(place, plot(c), { renderer: "svg", actions: false, config: config(c), tooltip: { theme: dark.matches ? "dark" : "light" } });
 }
 function figure(plot, caption) {
-  const entry = { place: make("div", { className: "plot" }), legend: make("ul", { className: "legend" }), plot };
+  const entry = { place: make("div", { className: "plot" }), list: make("ul", { className: "legend" }), plot };
   drawn.push(entry);
-  return [make("figure", {}, entry.legend, entry.place, make("figcaption", { textContent: caption })), entry];
+  return [make("figure", {}, entry.list, entry.place, ...(caption ? [make("figcaption", { textContent: caption })] : [])), entry];
+}
+function legendList(legend) {
+  const list = make("ul", { className: "legend" });
+  drawn.push({ list, legend });
+  return list;
 }
 
 function section(title, text, ...content) {
@@ -34,16 +39,17 @@ function section(title, text, ...content) {
 
 async function copy(text, button) {
   const before = button.textContent;
+  let copied = true;
   try {
     await navigator.clipboard.writeText(text);
   } catch {  // a page of a file may have no clipboard
     const area = make("textarea", { value: text });
     document.body.append(area);
     area.select();
-    document.execCommand("copy");
+    copied = document.execCommand("copy");
     area.remove();
   }
-  button.textContent = "copied";
+  button.textContent = copied ? "copied" : "not copied";
   setTimeout(() => { button.textContent = before; }, 1200);
 }
 
@@ -56,12 +62,12 @@ function table(columns, rows) {
     if (kind === "number") return make("td", { className: "number", textContent: typeof value === "number" ? number(value, 5) : "-" });
     if (kind === "percent") return make("td", { className: "number", textContent: percent(value) });
     if (kind === "code") return make("td", {}, make("code", { textContent: value }));
-    if (kind === "command") {
+    if (kind === "command" && value) {
       const button = make("button", { type: "button", textContent: "copy", title: "copy the command" });
       button.addEventListener("click", () => copy(value, button));
       return make("td", {}, button, " ", make("code", { textContent: value }));
     }
-    return make("td", { textContent: value });
+    return make("td", { textContent: value || "-" });
   }))));
   const heads = columns.map(([title, field, kind]) => {
     const button = make("button", { type: "button", textContent: title });
@@ -86,7 +92,8 @@ function showChoices() {
   const subject = data.choosers[data.subject];
   const part = data.problems.length < data.evaluated
     ? ` The plots show ${data.problems.length} of ${data.evaluated} problems; figures in text and tables count all.` : "";
-  section("Efficiency", "Efficiency is the speed of a choice over the speed of the fastest kernel measured on the same problem." + part,
+  section("Efficiency", "Efficiency is the speed of a choice over the speed of the fastest kernel measured on the same problem. A choice that " +
+    "the library refuses is skipped; one that failed counts as 0 %." + part,
     figure(distribution(data), "One line per way to choose. A point (x, y): on x % of the problems, the choice reaches y % or more.")[0],
     ...table([["choice by", "name", "text"], ["problems", "problems", "number"], ["mean", "mean", "percent"], ["median", "p50", "percent"],
               ["tenth percentile", "p10", "percent"], ["worst", "min", "percent"]],
@@ -95,7 +102,7 @@ function showChoices() {
     const grid = make("div", { className: "grid" });
     for (const group of data.slices)
       grid.append(make("div", {}, make("h3", { textContent: group.by }), figure(slice(data, group), "")[0]));
-    section("Efficiency by kind of problem", "Bars: mean efficiency. Mark: tenth percentile; nine of ten problems are better.", grid);
+    section("Efficiency by kind of problem", "Bars: mean efficiency. Mark: tenth percentile; nine of ten problems are better.", legendList(seriesLegend(data)), grid);
   }
   const roof = data.roof;
   section("Roofline", "",

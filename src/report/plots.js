@@ -43,6 +43,10 @@ const withLegend = (plot, legend) => Object.assign(plot, { legend });
 
 const words = (data) => Object.keys(data.choosers).filter((word) => data.scores.some((s) => s.who === word));
 const seriesLegend = (data) => (c) => words(data).map((word) => [data.choosers[word], c.series[word]]);
+// Lines may cover each other: their dashes differ.
+const dashes = { model: [1, 0], first: [1, 0], fixed: [7, 4], analytic: [2, 3] };
+const seriesDash = (data) => ({ field: "name", type: "nominal", legend: null,
+  scale: { domain: words(data).map((word) => data.choosers[word]), range: words(data).map((word) => dashes[word]) } });
 const seriesColor = (data, c) => ({ field: "name", type: "nominal", legend: null,
   scale: { domain: words(data).map((word) => data.choosers[word]), range: words(data).map((word) => c.series[word]) } });
 
@@ -55,9 +59,10 @@ function distribution(data) {
     for (let i = 0; i < count; ++i) {
       const at = count < 2 ? 0 : Math.round((i * (sorted.length - 1)) / (count - 1));
       const p = sorted[at];
-      values.push({ name: data.choosers[who], share: at === 0 ? 0 : (100 * (at + 1)) / sorted.length, efficiency: p[who],
-                    text: percent(p[who]), problem: p.problem,
-                    config: who === data.subject ? p.pick : "fastest: " + p.best });
+      const point = { name: data.choosers[who], share: (100 * (at + 1)) / sorted.length, efficiency: p[who], text: percent(p[who]),
+                      problem: p.problem, config: who === data.subject ? p.pick : "fastest: " + p.best };
+      if (i === 0) values.push({ ...point, share: 0 });
+      values.push(point);
     }
   }
   return withLegend((c) => ({
@@ -68,7 +73,7 @@ function distribution(data) {
       color: seriesColor(data, c),
       tooltip: tip(["name", "choice by"], ["text", "efficiency"], ["problem", "problem"], ["config", "config"]),
     },
-    layer: [{ mark: { type: "line", strokeWidth: 2 } }, { mark: { type: "point", opacity: 0, filled: true, size: 80 } }],
+    layer: [{ mark: { type: "line", strokeWidth: 2.5 }, encoding: { strokeDash: seriesDash(data) } }, { mark: { type: "point", opacity: 0, filled: true, size: 80 } }],
   }), seriesLegend(data));
 }
 
@@ -79,7 +84,7 @@ function slice(data, group) {
     problems: s.problems })));
   const bars = new Set(values.map((v) => v.name)).size;
   const order = [...new Set(group.values.map((v) => v.value))];
-  return withLegend((c) => ({
+  return (c) => ({
     ...base(group.values.length * (bars * 9 + 12) + 50), data: { values },
     encoding: {
       y: { field: "value", type: "nominal", title: null, sort: order, axis: { labelLimit: 130, labelFontSize: 12 } },
@@ -91,7 +96,7 @@ function slice(data, group) {
       { mark: { type: "bar" }, encoding: { x: { field: "mean", type: "quantitative", title: "mean efficiency (%)", scale: { domain: [0, 100] } } } },
       { mark: { type: "tick", color: c.text, thickness: 2 }, encoding: { x: { field: "p10", type: "quantitative" }, color: { value: c.text } } },
     ],
-  }), seriesLegend(data));
+  });
 }
 
 // Speeds over arithmetic intensity, below the limits of the device.
@@ -183,9 +188,10 @@ function losses(data, axes) {
     const loss = 100 - members.reduce((sum, p) => sum + p[data.subject], 0) / members.length;
     return { x, y, loss, text: percent(loss), count: members.length, worst: worst.problem, config: worst.pick };
   });
+  const most = Math.max(1, ...values.map((v) => v.loss));
   return heat(data, axes, values,
-    (c) => ({ field: "loss", type: "quantitative", title: "mean loss (%)", scale: { range: c.loss, interpolate: "lab", domainMin: 0 },
-              legend: { gradientLength: 180, format: "~g", tickCount: 4 } }),
+    (c) => ({ field: "loss", type: "quantitative", title: "mean loss (%)", scale: { range: c.loss, interpolate: "lab", domain: [0, most] },
+              legend: { gradientLength: 180, format: ",.2~f", tickCount: 4 } }),
     tip(["text", "mean loss"], ["count", "problems"], ["worst", "worst problem"], ["config", "its config"]));
 }
 

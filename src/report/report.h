@@ -2,8 +2,7 @@
 /// \file
 /// Writes reports: one self-contained HTML page about a model, a dataset or a sweep.
 ///
-///     const ModelEvaluation e = evaluate_model("model", table, {});
-///     write_file_atomically("report.html", report_page(model_report(e, table)));
+///     write_file_atomically("report.html", report_page(model_report("model", table, {})));
 ///
 /// The functions `*_report` gather what a page shows, as JSON (src/report/plots.js reads it). A page opens
 /// without a network and has at most kMaxReportBytes: of many problems it shows a part, and figures that
@@ -25,8 +24,11 @@ inline constexpr std::size_t kMaxReportData = 3'500'000;
 /// Number of problems that plots show at most, and of the worst problems in the table.
 inline constexpr std::size_t kMaxShownProblems = 2000, kReportedWorst = 25;
 
-/// A model's choices on the evaluated problems of a table, beside those of the baselines.
-std::string model_report(const ModelEvaluation& evaluation, const MeasurementTable& table);
+/// A model's choices on the problems of a table, beside those of the baselines. Choices that the library
+/// refuses are skipped, as a dispatcher does: `how.pool` has no effect. Throws the errors of
+/// evaluate_model().
+std::string model_report(const std::filesystem::path& model, const MeasurementTable& table,
+                         ModelEvaluationOptions how);
 
 /// What a choice among the measured configs of a table is worth: the best fixed config and the other
 /// baselines. `name`: of the dataset, for the title. Throws invalid_argument when no problem has a usable

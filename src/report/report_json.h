@@ -19,4 +19,9 @@ inline std::string with_commas(std::size_t count) {
   return text;
 }
 
+/// "1 problem", "2,000 problems".
+inline std::string counted(std::size_t count, const std::string& noun) {
+  return with_commas(count) + " " + noun + (count == 1 ? "" : "s");
+}
+
 }  // namespace kscout

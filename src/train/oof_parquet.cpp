@@ -9,58 +9,12 @@
 #include "core/fail.h"
 #include "core/field_text.h"
 #include "core/files.h"
-#include "dataset/columns.h"
 #include "dataset/parquet.h"
 #include "op/operation.h"
+#include "train/row_columns.h"
 #include "train/train.h"
 
 namespace kscout {
-
-namespace {
-
-/// Columns of the file during writing.
-class OofColumns {
- public:
-  explicit OofColumns(std::size_t rows) { block_.rows = rows; }
-
-  /// Adds one value per row: `value(row)` returns a double, an integer, a bool or a text.
-  template <class F>
-  void add(std::string name, std::string_view unit, std::string_view help, F&& value) {
-    using V = std::remove_cvref_t<decltype(value(std::size_t{0}))>;
-    ColumnSpec spec{std::move(name), std::string(unit), std::string(help)};
-    ColumnValues values;
-    if constexpr (std::is_same_v<V, std::string>) {
-      append_words(values, value);
-    } else if constexpr (std::is_floating_point_v<V>) {
-      spec.type = ColumnType::float64;
-      spec.nullable = true;
-      for (std::size_t r = 0; r < block_.rows; ++r) values.number.push_back(value(r));
-    } else {
-      spec.type = std::is_same_v<V, bool> ? ColumnType::boolean : ColumnType::int64;
-      for (std::size_t r = 0; r < block_.rows; ++r) values.whole.push_back(std::int64_t{value(r)});
-    }
-    specs_.push_back(std::move(spec));
-    block_.columns.push_back(std::move(values));
-  }
-
-  std::string parquet() const { return parquet_bytes(specs_, block_, {}); }
-
- private:
-  template <class F>
-  void append_words(ColumnValues& values, F& value) {
-    std::unordered_map<std::string, std::int32_t> known;
-    for (std::size_t r = 0; r < block_.rows; ++r) {
-      const auto [at, is_new] = known.try_emplace(value(r), static_cast<std::int32_t>(known.size()));
-      if (is_new) values.words.push_back(at->first);
-      values.index.push_back(at->second);
-    }
-  }
-
-  std::vector<ColumnSpec> specs_;
-  Block block_;
-};
-
-}  // namespace
 
 void write_oof_parquet(const std::filesystem::path& file, const TrainingResult& result) {
   const TrainingSet& set = result.set;
@@ -70,7 +24,7 @@ void write_oof_parquet(const std::filesystem::path& file, const TrainingResult& 
   const auto problem = [&](std::size_t r) -> const Problem& { return set.problems[problem_of[r]]; };
   const Provider& names = provider(result.model.provider());
 
-  OofColumns columns(set.row_count());
+  RowColumns columns(set.row_count());
   const auto fields = set.problems.front().space().fields;
   for (std::size_t i = 0; i < fields.size(); ++i) {
     const ProblemField& field = fields[i];

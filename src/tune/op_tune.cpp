@@ -118,9 +118,6 @@ std::string missing_for_model(Op op, const TableParts& parts) {
                      of.split_noun, held_out);
 }
 
-/// A budget that gives no model is exceeded by at most this factor: a busy machine would otherwise get none.
-constexpr double kMaxOvertime = 10;
-
 /// The schema of --schema for the operation, or its default schema: that of the model for any CPU when the
 /// training starts from it.
 Schema tune_schema(Op op, const TuneRequest& options, bool after_shared = false) {
@@ -193,7 +190,9 @@ OpTune::OpTune(Op op, const TuneRequest& options, const TuneProgress& progress, 
   const std::unordered_set<Problem> known = problems_of_all(tables_);
   for (const Problem& problem : known) layouts.insert(signature_of(problem).layout);
   check_comparable(layouts);
-  if (!harvests()) plan_ = plan_for(problems_left(), options_.max_problems);
+  if (harvests()) return;
+  plan_ = plan_for(problems_left(), options_.max_problems);
+  if (const auto own = own_left(); !own.empty()) own_plan_ = plan_for(own, 0);
 }
 
 std::string OpTune::chosen_among() const {
@@ -217,7 +216,16 @@ SweepPlan OpTune::plan_for(const std::vector<Problem>& problems, std::size_t max
 }
 
 std::vector<Problem> OpTune::problems_left() const {
-  return problems_to_measure(op_, options_, budget_s_, problems_of_all(tables_));
+  std::unordered_set<Problem> known = problems_of_all(tables_);
+  for (const Problem& own : options_.own_problems(op_)) known.insert(own);
+  return problems_to_measure(op_, options_, budget_s_, known);
+}
+
+std::vector<Problem> OpTune::own_left() const {
+  std::vector<Problem> own = options_.own_problems(op_);
+  const std::unordered_set<Problem> known = problems_of_all(tables_);
+  std::erase_if(own, [&](const Problem& problem) { return known.contains(problem); });
+  return own;
 }
 
 bool OpTune::pilot_measured() const {
@@ -233,7 +241,8 @@ bool OpTune::pilot_measured() const {
 
 std::size_t OpTune::measure_pilot(double budget_s) {
   const auto problems = problems_left();
-  std::vector<Problem> asked;
+  std::vector<Problem> asked = own_left();
+  if (asked.size() > kAskedProblems) asked.resize(kAskedProblems);
   for (const std::uint32_t i : seeded_order(problems.size(), options_.seed)) {
     if (asked.size() < kAskedProblems) asked.push_back(problems[i]);
   }
@@ -241,7 +250,8 @@ std::size_t OpTune::measure_pilot(double budget_s) {
   plan_ = plan_for(asked, (options_.max_problems + 3) / 4, harvested_rules(asked));
   plan_.protocol.prune_factor = kPilotPruneFactor;
   const fs::path folder = folder_.new_sweep();
-  if (sweep_for(kPilotShare * budget_s, folder).ended == "interrupted") throw TuneStopped{folder_.path()};
+  if (sweep_for(plan_, kPilotShare * budget_s, folder).ended == "interrupted")
+    throw TuneStopped{folder_.path()};
   tables_.push_back(read_sweep(folder));
   return problems_of_all({tables_.back()}).size();
 }
@@ -253,7 +263,18 @@ void OpTune::plan_shortlist(std::size_t max_problems) {
     fail(Errc::invalid_argument,
          "too little was measured: no problem to train on; the measurements are kept, and the same command "
          "adds more");
-  plan_ = plan_for(problems_left(), max_problems, shortlist_rules(parts.training));
+  const std::string rules = shortlist_rules(parts.training);
+  plan_ = plan_for(problems_left(), max_problems, rules);
+  if (const auto own = own_left(); !own.empty()) own_plan_ = plan_for(own, 0, rules);
+}
+
+std::size_t OpTune::measure_own(double budget_s) {
+  note(fmt::format("{}: first measures {} problems of --problems{}", word(op_), own_plan_->problems.size(),
+                   own_plan_->left_out.empty() ? "" : "; left out: " + left_out_text(own_plan_->left_out)));
+  const fs::path folder = folder_.new_sweep();
+  if (sweep_for(*own_plan_, budget_s, folder).ended == "interrupted") throw TuneStopped{folder_.path()};
+  tables_.push_back(read_sweep(folder));
+  return problems_of_all({tables_.back()}).size();
 }
 
 TunedOp OpTune::run(double budget_s) {
@@ -267,27 +288,34 @@ TunedOp OpTune::run(double budget_s) {
     done.measured_s = spent_s;
     budget_s = std::max(budget_s - spent_s, 1.0);
   }
+  if (own_plan_) {
+    const auto start = std::chrono::steady_clock::now();
+    done.new_problems += measure_own(budget_s);
+    const double spent_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    done.measured_s += spent_s;
+    budget_s = std::max(budget_s - spent_s, 1.0);
+  }
   const fs::path sweep_folder = folder_.new_sweep();
   const auto earlier = tables_;
   MeasurementTable measured;
   TableParts parts;
-  double measured_s = 0, session_s = 0;
-  for (std::string missing; measured_s == 0 || !missing.empty();) {
+  double session_s = 0;
+  std::string missing;
+  do {
     if (!missing.empty()) note(fmt::format("{}: the budget is over with {}; it goes on", word(op_), missing));
-    const SweepReport report = sweep_for(budget_s, sweep_folder);
+    const SweepReport report = sweep_for(plan_, budget_s, sweep_folder);
     if (report.ended == "interrupted") throw TuneStopped{folder_.path()};
     session_s = report.progress.elapsed_s;
-    measured_s += budget_s;
     tables_ = earlier;
     tables_.push_back(read_sweep(sweep_folder));
     // Rows may be in both the installed model and a sweep, if a tune was killed after installing.
     measured = merge(tables_, Keep::last);
     parts = split_table(measured, options_.held_out, kHeldOutSeed, operation(op_).tune_split);
     missing = missing_for_model(op_, parts);
-    if (missing.empty() || (report.ended == "budget" && measured_s < kMaxOvertime * budget_s)) continue;
-    fail(Errc::invalid_argument,
-         "too little was measured: {}; the measurements are kept, and the same command adds more", missing);
-  }
+    if (!missing.empty() && report.ended != "budget")
+      fail(Errc::invalid_argument,
+           "too little was measured: {}; the measurements are kept, and the same command adds more", missing);
+  } while (!missing.empty());
   if (harvests()) {
     measured = rows_of_configs(measured, plan_.configs);
     parts = split_table(measured, options_.held_out, kHeldOutSeed, operation(op_).tune_split);
@@ -309,6 +337,7 @@ TunedOp OpTune::run(double budget_s) {
   write_dataset(folder_.candidate() / kKeptMeasurements, measured);
   record_reference_times(folder_.candidate(), {&parts.held_out, 1});
   done.verdict = compare_models(parts);
+  evaluate_own_problems(done, measured);
   // With --replace the new model answers whatever the comparison says.
   if (!shared_.empty() && !options_.replace) store_against_shared(parts.held_out);
   if (done.verdict.why_not.empty()) {
@@ -317,6 +346,25 @@ TunedOp OpTune::run(double budget_s) {
     done.verdict.candidate.model = target_.string();
   }
   return done;
+}
+
+void OpTune::evaluate_own_problems(TunedOp& done, const MeasurementTable& measured) const {
+  OwnRequest request{.problems = options_.own_problems(op_),
+                     .against = options_.compared_with(),
+                     .rules = options_.rules,
+                     .before = installed_.model.string(),
+                     .held_out = options_.held_out,
+                     .seed = kHeldOutSeed,
+                     .by = operation(op_).tune_split};
+  if (request.problems.empty()) return;
+  done.own = evaluate_own(request, folder_.candidate(), measured);
+  const CallTimes& all = done.own->all;
+  if (!all.before_us || options_.replace) return;
+  done.verdict.why_not =
+      *all.before_us < all.model_us
+          ? fmt::format("its choices are faster on the problems of --problems: {:.4g} ms against {:.4g} ms",
+                        *all.before_us * 1e-3, all.model_us * 1e-3)
+          : "";
 }
 
 /// Why rows of a table cannot be trained on together with new ones; empty when they can.
@@ -416,16 +464,16 @@ void OpTune::check_comparable(const std::set<Layout>& layouts) const {
   }
 }
 
-SweepReport OpTune::sweep_for(double budget_s, const fs::path& folder) const {
-  note(fmt::format(
-      "{}: {} configs of {}, {} problems of up to {:.3g} GFLOP to draw from, "
-      "{:.0f} s",
-      word(op_), plan_.configs.size(), chosen_among(), plan_.problems.size(), max_gflop_, budget_s));
-  return progress_.sweep(plan_, {.folder = folder,
-                                 .worker = options_.worker,
-                                 .workers = options_.on_gpu() ? cuda_device_count() : 1,
-                                 .budget_s = budget_s,
-                                 .stop = progress_.stop});
+SweepReport OpTune::sweep_for(const SweepPlan& plan, double budget_s, const fs::path& folder) const {
+  note(fmt::format("{}: {} configs of {}, {} problems{}, {:.0f} s", word(op_), plan.configs.size(),
+                   chosen_among(), plan.problems.size(),
+                   &plan == &plan_ ? fmt::format(" of up to {:.3g} GFLOP to draw from", max_gflop_) : "",
+                   budget_s));
+  return progress_.sweep(plan, {.folder = folder,
+                                .worker = options_.worker,
+                                .workers = options_.on_gpu() ? cuda_device_count() : 1,
+                                .budget_s = budget_s,
+                                .stop = progress_.stop});
 }
 
 TrainingResult OpTune::train_on(const MeasurementTable& training) const {

@@ -25,9 +25,9 @@ class OpTune {
   OpTune(Op op, const TuneRequest& request, const TuneProgress& progress, const Device& device,
          double share_s);
 
-  /// Measures for `budget_s` seconds, or up to ten times as long until there is enough for a model; trains,
-  /// evaluates and installs. Throws invalid_argument when too little was measured (the measurements are
-  /// kept), and TuneStopped.
+  /// Measures the caller's own problems, then others, for `budget_s` seconds or longer until there is enough
+  /// for a model; trains, evaluates and installs. Throws invalid_argument when all problems together are too
+  /// few (the measurements are kept), and TuneStopped.
   TunedOp run(double budget_s);
 
  private:
@@ -60,9 +60,16 @@ class OpTune {
   /// Asks the library for its configs and measures them on a few problems, for a share of the budget; the
   /// rows are then in tables_. Returns the number of problems.
   std::size_t measure_pilot(double budget_s);
-  /// Plans the sweep of at most `max_problems` (0: all) among the best configs of the pilot.
+  /// Plans the sweeps, of at most `max_problems` (0: all) others, among the best configs of the pilot.
   void plan_shortlist(std::size_t max_problems);
-  SweepReport sweep_for(double budget_s, const std::filesystem::path& folder) const;
+  /// The caller's own problems that tables_ lack.
+  std::vector<Problem> own_left() const;
+  /// Measures the problems of own_plan_; the rows are then in tables_. Returns their number.
+  std::size_t measure_own(double budget_s);
+  /// Evaluates the candidate on the caller's own problems. They decide what is installed: a model before that
+  /// is faster on them stays.
+  void evaluate_own_problems(TunedOp& done, const MeasurementTable& measured) const;
+  SweepReport sweep_for(const SweepPlan& plan, double budget_s, const std::filesystem::path& folder) const;
   TrainingResult train_on(const MeasurementTable& training) const;
   TuneVerdict compare_models(const TableParts& parts) const;
   void add_new_layouts(TuneVerdict& verdict, const Model& installed, const TableParts& parts) const;
@@ -81,6 +88,7 @@ class OpTune {
   InstalledModel installed_;
   std::vector<MeasurementTable> tables_;  ///< measured before
   SweepPlan plan_;
+  std::optional<SweepPlan> own_plan_;  ///< nothing when no own problem is left to measure
 };
 
 }  // namespace kscout

@@ -10,6 +10,7 @@
 #include "core/fail.h"
 #include "family/family_file.h"
 #include "op/operation.h"
+#include "op/problem_sets.h"
 #include "tune/op_tune.h"
 
 namespace kscout {
@@ -54,6 +55,18 @@ void check_request(const TuneRequest& request) {
   if (!(request.max_gflop >= 0)) fail(Errc::invalid_argument, "--max-gflop {}: 0 or more", request.max_gflop);
   if (!(request.held_out >= 0.05))
     fail(Errc::invalid_argument, "--held-out {}: a share of 0.05 to 0.9", request.held_out);
+  if (request.against && request.problems.empty())
+    fail(Errc::invalid_argument, "--against {}: compares on the problems of --problems; give them, too",
+         word(*request.against));
+  for (const Op op : ops) {
+    if (request.problems.empty()) break;
+    check_against(request.compared_with(), op, request.backend);
+    if (request.own_problems(op).empty())
+      fail(Errc::invalid_argument,
+           "--problems: none of the {} problems is a {} of {}; name other operations with --op, "
+           "or another list",
+           request.problems.size(), word(op), word(request.dtype));
+  }
   for (const Layout layout : request.layouts) {
     if (std::ranges::any_of(ops, [&](Op op) { return has_layout(op, layout); })) continue;
     std::string known;
@@ -65,13 +78,27 @@ void check_request(const TuneRequest& request) {
 }  // namespace
 
 std::set<Layout> TuneRequest::layouts_of(Op op) const {
-  std::set<Layout> named;
+  std::set<Layout> wanted;
   for (const Layout layout : layouts) {
-    if (has_layout(op, layout)) named.insert(layout);
+    if (has_layout(op, layout)) wanted.insert(layout);
   }
-  if (!named.empty()) return named;
-  const auto usual = operation(op).tuned_layouts.first(on_gpu() ? 1 : operation(op).usual_layouts);
-  return {usual.begin(), usual.end()};
+  if (wanted.empty()) {
+    const auto usual = operation(op).tuned_layouts.first(on_gpu() ? 1 : operation(op).usual_layouts);
+    wanted.insert(usual.begin(), usual.end());
+  }
+  for (const Problem& problem : problems) {
+    const Layout layout = signature_of(problem).layout;
+    if (problem.op() == op && has_layout(op, layout)) wanted.insert(layout);
+  }
+  return wanted;
+}
+
+std::vector<Problem> TuneRequest::own_problems(Op op) const {
+  std::vector<Problem> own;
+  for (const Problem& problem : problems) {
+    if (problem.op() == op && signature_of(problem).dtype_a == dtype) own.push_back(problem);
+  }
+  return merge_equal(own);
 }
 
 TuneResult tune(const TuneRequest& asked, const TuneProgress& progress) {

@@ -17,6 +17,7 @@
 #include "evaluate/evaluate_model.h"
 #include "sweep/sweep.h"
 #include "train/train.h"
+#include "tune/own_problems.h"
 
 namespace kscout {
 
@@ -42,10 +43,19 @@ struct TuneRequest {
   bool replace = false;               ///< installs the new model even if it is worse
   bool restart = false;               ///< removes what was measured since a model was last installed
   std::filesystem::path worker = {};  ///< empty: default_worker()
+  /// The caller's own problems, of any operations: measured first; the model is evaluated on them, weighted
+  /// by calls.
+  std::vector<Problem> problems = {};
+  std::optional<Against> against = {};  ///< nothing: the default config; on a GPU the library's first choice
 
   /// The layouts to measure of an operation: those of `layouts` that it has, else its defaults; on a GPU the
-  /// first of them.
+  /// first of them. In addition those of `problems`.
   std::set<Layout> layouts_of(Op op) const;
+  /// Those of `problems` that are of an operation, each once, with the calls of equal ones added up.
+  std::vector<Problem> own_problems(Op op) const;
+  Against compared_with() const {
+    return against.value_or(on_gpu() ? Against::cublaslt : Against::default_config);
+  }
   bool on_gpu() const { return backend != "cpu"; }
 };
 
@@ -73,6 +83,7 @@ struct TunedOp {
   /// Of all measurements, those of earlier tunes included.
   std::size_t training_problems = 0, held_out_problems = 0, configs = 0, rows = 0;
   TuneVerdict verdict = {};
+  std::optional<OwnResult> own = {};  ///< of TuneRequest::problems; nothing without them
 };
 
 struct TuneResult {
@@ -99,9 +110,9 @@ struct TuneStopped {
 };
 
 /// Tunes all operations for this machine's CPU or GPU. Checks all of them, and locks their folders, before it
-/// measures the first one. An operation measures for its share of the budget, or up to ten times as long
-/// until there is enough for a model. Throws invalid_argument for wrong values and when too little was
-/// measured (the measurements are kept), device_failure for folders in use; with several operations, errors
+/// measures the first one. An operation measures for its share of the budget, or longer until there is enough
+/// for a model. Throws invalid_argument for wrong values and when all problems together are too few for one
+/// (the measurements are kept), device_failure for folders in use; with several operations, errors
 /// of one after the checks are in the result. Throws TuneStopped.
 TuneResult tune(const TuneRequest& request, const TuneProgress& progress = {});
 

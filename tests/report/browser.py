@@ -91,19 +91,22 @@ class Page:
         for domain in ("Page", "Runtime", "Log", "Network"):
             self._call(f"{domain}.enable")
         self._call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
-        self._call("Emulation.setEmulatedMedia",
-                   features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
+        self.set_dark(dark)
         self._call("Page.navigate", url=pathlib.Path(file).resolve().as_uri())
-        self._wait("document.documentElement?.dataset.drawn !== undefined")
+        self.wait("document.documentElement?.dataset.drawn !== undefined")
 
     def _call(self, method, **parameters):
         return self._browser.call(method, self._session, **parameters)
 
-    def _wait(self, condition, seconds=30):
+    def set_dark(self, dark):
+        self._call("Emulation.setEmulatedMedia",
+                   features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
+
+    def wait(self, condition, seconds=20):
         end = time.monotonic() + seconds
         while not self.evaluate(condition):
             if time.monotonic() > end:
-                raise RuntimeError(f"the page did not finish; {self.problems}")
+                raise RuntimeError(f"not within {seconds} s: {condition}; {self.problems}")
             time.sleep(0.05)
 
     def evaluate(self, script):

@@ -21,6 +21,10 @@ SKIPPED = 77
 WIDTHS = (1280, 400)
 MAX_BYTES = 5_000_000
 
+ONE_PROBLEM = """m,n,k,config,time_us
+16,64,128,native_gemm_fp32_rcr__avx2_tiled_6x16_packab_b144x256x4096_n_s1_t1x2,3.62144
+"""
+
 # Complaints about the plots of the page, as texts.
 CHECK = r"""
 (() => {
@@ -30,7 +34,7 @@ CHECK = r"""
   for (const [i, plot] of plots.entries()) {
     const name = `plot ${i} (${plot.closest("div, figure")?.parentElement?.querySelector("h3, h2")?.textContent ?? ""})`;
     const marks = [...plot.querySelectorAll(".role-mark path, .role-mark line, .role-mark rect")]
-      .filter((mark) => { const box = mark.getBBox(); return box.width + box.height > 0; });
+      .filter((mark) => mark.getAttribute("opacity") !== "0" && mark.getBBox().width + mark.getBBox().height > 0);
     if (marks.length === 0) found.push(`${name}: no marks`);
     const frame = plot.querySelector("svg")?.getBoundingClientRect();
     const labels = [...plot.querySelectorAll("text")]
@@ -76,13 +80,29 @@ TABLES = r"""
       }
     }
   }
+  let text = "";
+  Object.defineProperty(navigator, "clipboard", { value: { writeText: async (copied) => { text = copied; } } });
   for (const button of document.querySelectorAll("td button, .scroll + button")) {
-    const before = button.textContent;
+    const command = button.parentElement.querySelector("code")?.textContent;
+    const wanted = button.matches("td button") ? command : button.previousElementSibling.querySelector("table").rows.length;
     button.click();
-    for (let i = 0; i < 100 && button.textContent === before; ++i) await new Promise((done) => setTimeout(done, 5));
-    if (button.textContent !== "copied") found.push(`'${before}' copies nothing`);
+    for (let i = 0; i < 100 && button.textContent !== "copied"; ++i) await new Promise((done) => setTimeout(done, 5));
+    if (button.textContent !== "copied" || (button.matches("td button") ? text : text.split("\n").length) !== wanted)
+      found.push(`a button copies '${text}', not '${wanted}'`);
   }
   return found;
+})()
+"""
+
+# Another pair of sizes for the maps: complaints as texts.
+SIZES = r"""
+(async () => {
+  const select = document.querySelector("select"), titles = () => [...document.querySelectorAll(".role-axis-title text")].map((t) => t.textContent);
+  if (titles().includes("K, from")) return ["the maps begin with K"];
+  select.value = 1;
+  select.dispatchEvent(new Event("change"));
+  for (let i = 0; i < 200 && !titles().includes("K, from"); ++i) await new Promise((done) => setTimeout(done, 10));
+  return titles().includes("K, from") ? [] : ["the maps do not change to K"];
 })()
 """
 
@@ -112,6 +132,20 @@ def check_hover(page):
     return found
 
 
+def check_colours(page):
+    """The plots follow a change of the system's colours."""
+    colour = "document.querySelector('.role-axis-label text').getAttribute('fill')"
+    light = page.evaluate(colour)
+    page.set_dark(True)
+    try:
+        page.wait(f"{colour} !== '{light}'")
+    except RuntimeError:
+        return ["the plots keep their light colours"]
+    page.set_dark(False)
+    page.wait(f"{colour} === '{light}'")
+    return []
+
+
 def check_page(browser, file, name, pictures):
     complaints = []
     size = file.stat().st_size
@@ -122,7 +156,7 @@ def check_page(browser, file, name, pictures):
             page = browser.open(file, width, dark=dark)
             found = page.evaluate(CHECK)
             if not dark and width == WIDTHS[0]:
-                found += check_hover(page) + page.evaluate(TABLES)
+                found += check_hover(page) + check_colours(page) + page.evaluate(TABLES) + page.evaluate(SIZES)
             found += page.problems
             if pictures:
                 page.screenshot(pictures / f"{name}_{width}_{'dark' if dark else 'light'}.png")
@@ -142,8 +176,10 @@ def main():
         folder = pathlib.Path(folder)
 
         def run(*arguments):
-            subprocess.run([kscout, *map(str, arguments)], check=True, cwd=folder, env=os.environ | {"HOME": str(folder)},
-                           stdout=subprocess.DEVNULL)
+            done = subprocess.run([kscout, *map(str, arguments)], cwd=folder, env=os.environ | {"HOME": str(folder)},
+                                  capture_output=True, text=True)
+            if done.returncode != 0:
+                raise SystemExit(f"kscout {' '.join(map(str, arguments))}: {done.stderr}")
 
         data = root / "data"
         reports = {
@@ -153,6 +189,9 @@ def main():
         }
         run("sweep", "--problems", "smoke", "--rules", "default", "--budget", 5, "--out", folder / "sweep")
         reports["sweep"] = (folder / "sweep",)
+        (folder / "one.csv").write_text(ONE_PROBLEM)
+        run("dataset", "import", "one.csv", "--device", "epyc-7763", "--out", "one.parquet")
+        reports["one_problem"] = (folder / "one.parquet",)
         check_the_checks(browser, folder)
         complaints = []
         for name, arguments in reports.items():

@@ -28,6 +28,7 @@ extern const char* const ck_benchmark;
 
 extern const char* const host_gpu;       ///< a module of backend cuda that runs on the host
 extern const char* const host_gpu_next;  ///< the same with a later release of the library
+extern const char* const stand_in_blas;
 extern const char* const stand_in_cudnn;
 extern const char* const stand_in_hip;
 extern const char* const stand_in_old_hip;

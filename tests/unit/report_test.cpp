@@ -82,6 +82,19 @@ TEST(Report, NamesTheWorstProblemFirstWithACommand) {
             fmt::format("kscout run {} --config {}", worst[1].at("problem").get<std::string>(), kTwoThreads));
 }
 
+TEST(Report, CommandsFitTheDeviceOfTheData) {
+  const auto first_command = [](const std::string& file) {
+    const MeasurementTable table = read_dataset(paths::in_repository("data/" + file));
+    return Json::parse(dataset_report(file, table)).at("worst")[0].at("command").get<std::string>();
+  };
+  EXPECT_TRUE(first_command("grouped_gemm_bf16_h100.held_out.parquet").ends_with(" --backend cuda"));
+  EXPECT_TRUE(first_command("ck_tile_conv_fwd_bf16_gfx950.parquet").ends_with(" --compile"));
+  MeasurementTable table = toy_table();
+  table.device = device_preset("gfx90a");
+  EXPECT_EQ(Json::parse(dataset_report("toy.csv", table)).at("worst")[0].at("command"), "")
+      << "nothing runs there";
+}
+
 TEST(Report, GroupsBySizeInAscendingOrder) {
   const Json slices = Json::parse(dataset_report("toy.csv", toy_table())).at("slices");
   ASSERT_EQ(slices.at(0).at("by"), "rows of the result (M)");
@@ -120,8 +133,10 @@ TEST(Report, OfAModelComparesItsChoicesWithTheBaselines) {
   const std::filesystem::path model = paths::in_repository("models/gemm_fp32_zen3-2c");
   const MeasurementTable table =
       read_dataset(paths::in_repository("data/gemm_fp32_zen3-2c.held_out.parquet"));
-  const ModelEvaluation evaluation = evaluate_model(model, table, {});
-  const Json report = Json::parse(model_report(evaluation, table));
+  ModelEvaluationOptions how;
+  how.pool = Pool::accepted;
+  const ModelEvaluation evaluation = evaluate_model(model, table, how);
+  const Json report = Json::parse(model_report(model, table, {}));
   EXPECT_EQ(report.at("title"), "Model gemm_fp32_zen3-2c");
   EXPECT_EQ(report.at("subject"), "model");
   const std::size_t problems = evaluation.evaluation.results.size();

@@ -4,6 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <kscout/family.h>
+
+#include "dataset/dataset.h"
+#include "dataset/operations.h"
 #include "support/expect_error.h"
 #include "support/paths.h"
 #include "support/temporary_folder.h"
@@ -45,6 +49,79 @@ TEST(Tune, InstallsAModelAndReportsEveryStep) {
   EXPECT_EQ(done, std::vector{Op::gemm});
 }
 
+TEST(Tune, OwnProblemsAreMeasuredAndTheirCallsAddedUp) {
+  const test::TemporaryFolder folder;
+  TuneRequest request = small_tune(folder / "model");
+  const auto own = [](const char* text, double calls) {
+    Problem problem = parse_any_problem(text);
+    problem.set_weight(calls);
+    return problem;
+  };
+  // Equal problems count together; other operations and types do not count.
+  request.problems = {own("gemm:64x96x128", 90),        own("gemm:48x48x300:fp32:crr", 3),
+                      own("gemm:64x96x128", 10),        own("gemm:33x17x65:epilogue=bias", 5),
+                      own("gemm:8x8x8:bf16", 7),        own("conv_fwd:1x8x8x8:8x3x3", 7),
+                      own("gemm:100x20x30:fp32:rrr", 1)};
+  EXPECT_EQ(request.own_problems(Op::gemm).size(), 4u);
+  EXPECT_TRUE(request.layouts_of(Op::gemm).contains(Layout::crr));
+  const TunedOp done = tune(request).tuned.front();
+  ASSERT_TRUE(done.own);
+  EXPECT_EQ(done.own->given, 4u);
+  EXPECT_EQ(done.own->measured, 4u);
+  EXPECT_EQ(done.own->left_out, 0u);
+  EXPECT_EQ(done.own->all.problems, 4u);
+  EXPECT_EQ(done.own->all.calls, 109);
+  EXPECT_EQ(done.own->trained_on + done.own->held_out.problems, 4u);
+  EXPECT_FALSE(done.own->all.before_us);
+
+  // The same sums from the measurements that stay in the model's folder.
+  const MeasurementTable table = read_dataset(done.target / kKeptMeasurements);
+  const auto rows = final_rows(table);
+  double today_us = 0, fastest_us = 0;
+  for (std::size_t i = 0; i < table.problems.size(); ++i) {
+    for (const Problem& problem : request.own_problems(Op::gemm)) {
+      if (table.problems[i] != problem) continue;
+      const Family family = enumerate({.provider = "native",
+                                       .signature = signature_of(problem),
+                                       .device = table.device,
+                                       .rules = "tiny",
+                                       .filter = {}});
+      for (const FinalRow& row : rows[i])
+        if (table.configs[row.config] == family.configs[family.default_config])
+          today_us += problem.weight() * row.measured.time_us;
+      fastest_us += problem.weight() * oracle_of(rows[i])->measured.time_us;
+    }
+  }
+  EXPECT_DOUBLE_EQ(done.own->all.today_us, today_us);
+  EXPECT_DOUBLE_EQ(done.own->all.oracle_us, fastest_us);
+  EXPECT_GE(done.own->all.model_us, fastest_us);
+
+  // A later tune measures them no more, and compares the model before on them.
+  request.replace = true;
+  const TunedOp again = tune(request).tuned.front();
+  ASSERT_TRUE(again.own);
+  EXPECT_EQ(again.own->measured, 4u);
+  ASSERT_TRUE(again.own->all.before_us);
+  EXPECT_NEAR(*again.own->all.before_us, done.own->all.model_us, 1e-6 * done.own->all.model_us);
+}
+
+TEST(Tune, GoesOnUntilThereIsEnoughForAModel) {
+  const test::TemporaryFolder folder;
+  // A machine that is too busy to measure anything in many times the budget.
+  constexpr int kBusy = 25;
+  int sweeps = 0;
+  const auto sweep = [&](const SweepPlan& plan, const SweepOptions& options) {
+    if (++sweeps > kBusy) return run_sweep(plan, options);
+    write_manifest(options.folder, plan);
+    SweepReport report;
+    report.ended = "budget";
+    return report;
+  };
+  const TuneResult result = tune(small_tune(folder / "model"), {.sweep = sweep});
+  EXPECT_EQ(sweeps, kBusy + 1);
+  EXPECT_GT(result.tuned.front().training_problems, 0u);
+}
+
 TEST(Tune, StopsWhenAskedAndKeepsTheSweep) {
   const test::TemporaryFolder folder;
   const std::atomic<bool> stop = true;
@@ -68,6 +145,14 @@ TEST(Tune, RefusesBadRequestsBeforeItMeasures) {
   refuses("--held-out 0: a share", [](TuneRequest& r) { r.held_out = 0; });
   refuses("--layout nhwgc: no operation to tune has it (gemm: ",
           [](TuneRequest& r) { r.layouts = {Layout::nhwgc}; });
+  refuses("--against openblas: compares on the problems of --problems",
+          [](TuneRequest& r) { r.against = Against::openblas; });
+  refuses("none of the 1 problems is a gemm of fp32",
+          [](TuneRequest& r) { r.problems = {parse_any_problem("gemm:8x8x8:bf16")}; });
+  refuses("--against cublaslt: is a library of NVIDIA's GPUs", [](TuneRequest& r) {
+    r.problems = {parse_any_problem("gemm:8x8x8")};
+    r.against = Against::cublaslt;
+  });
   refuses("unknown rule set 'tyni'", [](TuneRequest& r) { r.rules = "tyni"; });
   EXPECT_TRUE(std::filesystem::is_empty(folder / ""));
 }

@@ -1,0 +1,183 @@
+#include "backend/cpu/blas_backend.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <limits>
+#include <memory>
+#include <vector>
+
+#include <dlfcn.h>
+
+#include <kscout/family.h>
+
+#include "backend/cpu/cpu_backend.h"
+#include "core/fail.h"
+#include "core/loader_name.h"
+#include "core/log.h"
+
+namespace kscout {
+
+namespace {
+
+// cblas.h and dnnl.h of the libraries' documentation.
+constexpr int kCblasRowMajor = 101, kCblasNoTrans = 111, kCblasTrans = 112;
+using CblasSgemm = void (*)(int order, int trans_a, int trans_b, int m, int n, int k, float alpha,
+                            const float* a, int lda, const float* b, int ldb, float beta, float* c, int ldc);
+using DnnlSgemm = int (*)(char trans_a, char trans_b, std::int64_t m, std::int64_t n, std::int64_t k,
+                          float alpha, const float* a, std::int64_t lda, const float* b, std::int64_t ldb,
+                          float beta, float* c, std::int64_t ldc);
+
+/// A library by its name here.
+struct BlasName {
+  std::string_view name;
+  const char* variable;
+  std::vector<const char*> files;
+  const char* package;
+};
+const BlasName kBlasNames[] = {
+    {"openblas", "KSCOUT_OPENBLAS", {"libopenblas.so.0", "libopenblas.so"}, "libopenblas0"},
+    {"onednn", "KSCOUT_ONEDNN", {"libdnnl.so.3", "libdnnl.so.2", "libdnnl.so"}, "libdnnl2 or oneapi-dnnl"}};
+
+void* open_library(const BlasName& of) {
+  const std::string named = environment(of.variable);
+  std::string reason;
+  const auto open = [&](const char* file) {
+    void* const library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+    if (!library) reason = dlerror();
+    return library;
+  };
+  if (!named.empty()) {
+    if (void* const library = open(loader_name(named).c_str())) return library;
+  } else {
+    for (const char* const file : of.files)
+      if (void* const library = open(file)) return library;
+  }
+  fail(Errc::unsupported, "{} cannot be loaded: {}; install {}, or name its file with {}", of.name, reason,
+       of.package, of.variable);
+}
+
+/// One product of row-major matrices, C = A B + beta C.
+struct Sgemm {
+  CblasSgemm cblas = nullptr;
+  DnnlSgemm dnnl = nullptr;
+
+  void operator()(const GemmProblem& p, const LeadingDimensions& ld, const float* a, const float* b, float* c,
+                  float beta) const {
+    const bool rows_a = row_major_a(p.layout), rows_b = row_major_b(p.layout);
+    if (cblas) {
+      const auto whole = [](std::int64_t size) { return static_cast<int>(size); };
+      cblas(kCblasRowMajor, rows_a ? kCblasNoTrans : kCblasTrans, rows_b ? kCblasNoTrans : kCblasTrans,
+            whole(p.m), whole(p.n), whole(p.k), 1, a, whole(ld.a), b, whole(ld.b), beta, c, whole(ld.c));
+    } else {
+      dnnl(rows_a ? 'N' : 'T', rows_b ? 'N' : 'T', p.m, p.n, p.k, 1, a, ld.a, b, ld.b, beta, c, ld.c);
+    }
+  }
+};
+
+class BlasLaunch final : public Launch {
+ public:
+  BlasLaunch(const GemmProblem& problem, const Sgemm& sgemm)
+      : problem_(problem), leading_(leading_dimensions(problem)), sgemm_(sgemm) {
+    const OperandElements all = operand_elements(problem);
+    item_ = {all.a / problem.batch, all.b / problem.batch, all.c / problem.batch};
+  }
+
+  std::size_t workspace_bytes() const noexcept override { return 0; }
+  void run(const Buffers& given, void* /*workspace*/, Stream /*stream*/) override {
+    const GemmBuffers buffers = GemmBuffers::of(given);
+    const bool biased = has_bias(problem_.epilogue);
+    for (std::int64_t i = 0; i < problem_.batch; ++i) {
+      float* const c = static_cast<float*>(buffers.c) + i * item_.c;
+      if (biased) {
+        for (std::int64_t row = 0; row < problem_.m; ++row)
+          std::copy_n(static_cast<const float*>(buffers.bias), problem_.n, c + row * leading_.c);
+      }
+      sgemm_(problem_, leading_, static_cast<const float*>(buffers.a) + i * item_.a,
+             static_cast<const float*>(buffers.b) + i * item_.b, c,
+             biased ? 1.0F : static_cast<float>(buffers.beta));
+      if (problem_.epilogue != Epilogue::relu && problem_.epilogue != Epilogue::bias_relu) continue;
+      for (std::int64_t row = 0; row < problem_.m; ++row) {
+        for (float* x = c + row * leading_.c; x != c + row * leading_.c + problem_.n; ++x)
+          *x = std::max(*x, 0.0F);
+      }
+    }
+  }
+
+ private:
+  GemmProblem problem_;
+  LeadingDimensions leading_;
+  OperandElements item_{};  ///< elements of one item of the batch
+  Sgemm sgemm_;
+};
+
+class BlasBackend final : public Backend {
+ public:
+  explicit BlasBackend(const BlasName& of) : of_(of) {
+    // Idle threads of OpenBLAS spin for 2^26 cycles otherwise, and slow down what is timed next. It reads the
+    // variable when it is loaded.
+    if (of.name == "openblas") setenv("OPENBLAS_THREAD_TIMEOUT", "18", /*overwrite=*/0);
+    void* const library = open_library(of);
+    const auto find = [&](const char* symbol) {
+      void* const found = dlsym(library, symbol);
+      if (!found)
+        fail(Errc::unsupported, "{} has no function {}; name another file with {}", of.name, symbol,
+             of.variable);
+      return found;
+    };
+    if (of.name == "onednn") {
+      sgemm_.dnnl = reinterpret_cast<DnnlSgemm>(find("dnnl_sgemm"));
+      return;
+    }
+    sgemm_.cblas = reinterpret_cast<CblasSgemm>(find("cblas_sgemm"));
+    if (void* const set_threads = dlsym(library, "openblas_set_num_threads"))
+      reinterpret_cast<void (*)(int)>(set_threads)(static_cast<int>(cpu_backend().device().cores));
+  }
+
+  std::string_view name() const noexcept override { return of_.name; }
+  std::string_view provider() const noexcept override { return of_.name; }
+  bool executes(std::string_view /*provider*/) const noexcept override { return true; }
+  Family family(const Signature& /*signature*/, std::string_view /*rules*/) override {
+    fail(Errc::unsupported, "{} chooses its kernels itself: it has no configs", of_.name);
+  }
+  const Device& device() override { return cpu_backend().device(); }
+  std::string refusal(ProblemRef of, const KernelConfig& /*config*/) override {
+    if (of.op() != Op::gemm) return fmt::format("{} is timed on GEMMs only", of_.name);
+    const auto p = of.as<GemmProblem>();
+    if (p.dtype_a != DType::fp32 || p.dtype_b != DType::fp32 || p.dtype_c != DType::fp32)
+      return fmt::format("{} is timed on fp32 only", of_.name);
+    if (p.epilogue == Epilogue::gelu || p.epilogue == Epilogue::bias_gelu)
+      return fmt::format("{} has no gelu", of_.name);
+    if (p.accumulate && has_bias(p.epilogue))
+      return fmt::format("{} has no product that adds both C and a bias", of_.name);
+    const LeadingDimensions ld = leading_dimensions(p);
+    if (std::max({p.m, p.n, p.k, ld.a, ld.b, ld.c}) > std::numeric_limits<int>::max())
+      return fmt::format("{} takes sizes below 2^31", of_.name);
+    return {};
+  }
+  std::unique_ptr<Launch> prepare(ProblemRef of, const KernelConfig& config) override {
+    check(of);
+    if (const std::string why = refusal(of, config); !why.empty())
+      fail(Errc::unsupported, "{}: {}", print(of), why);
+    return std::make_unique<BlasLaunch>(of.as<GemmProblem>(), sgemm_);
+  }
+
+ private:
+  const BlasName& of_;
+  Sgemm sgemm_;
+};
+
+}  // namespace
+
+Backend& blas_backend(std::string_view library) {
+  if (library == "openblas") {
+    static BlasBackend openblas(kBlasNames[0]);
+    return openblas;
+  }
+  if (library == "onednn") {
+    static BlasBackend onednn(kBlasNames[1]);
+    return onednn;
+  }
+  fail(Errc::invalid_argument, "'{}' is no BLAS library; known are openblas and onednn", library);
+}
+
+}  // namespace kscout

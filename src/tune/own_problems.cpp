@@ -1,0 +1,225 @@
+#include "tune/own_problems.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <limits>
+#include <thread>
+#include <unordered_map>
+
+#include <fmt/format.h>
+
+#include <kscout/family.h>
+
+#include "backend/cpu/blas_backend.h"
+#include "backend/cpu/cpu_backend.h"
+#include "core/fail.h"
+#include "core/numbers.h"
+#include "dataset/operations.h"
+#include "evaluate/evaluate_model.h"
+#include "family/family_file.h"
+#include "measure/problem_bench.h"
+
+namespace kscout {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_blas(Against against) { return against == Against::openblas || against == Against::onednn; }
+
+/// The choice of a model for a problem.
+struct OwnChoice {
+  KernelConfig pick, oracle;
+  double pick_us = Measurement::unknown, oracle_us = Measurement::unknown;
+};
+using OwnChoices = std::unordered_map<Problem, OwnChoice>;
+
+/// The first pick that ran: a dispatcher takes the next one when a config fails.
+OwnChoices choices_of(const fs::path& model, const MeasurementTable& own) {
+  ModelEvaluationOptions how;
+  how.in_sample = true;
+  OwnChoices choices;
+  for (const ProblemResult& result : evaluate_model(model, own, how).evaluation.results) {
+    const auto ran =
+        std::ranges::find_if(result.picks, [](const PickedConfig& one) { return one.efficiency > 0; });
+    if (ran == result.picks.end()) continue;
+    choices[result.problem] = {ran->config, result.oracle, ran->measured.time_us,
+                               result.oracle_measured.time_us};
+  }
+  return choices;
+}
+
+/// The times of one config on the problems of a table.
+class DefaultTimes {
+ public:
+  DefaultTimes(const MeasurementTable& own, Against against, const std::string& rules)
+      : own_(own), against_(against), rules_(rules), rows_(final_rows(own)) {}
+
+  /// NaN where it did not run.
+  double time_us(std::size_t problem) {
+    for (const FinalRow& row : rows_[problem]) {
+      const KernelConfig& config = own_.configs[row.config];
+      const bool wanted = against_ == Against::cublaslt ? is_first_suggestion(config)
+                                                        : config == default_of(own_.problems[problem]);
+      const Status status = row.measured.status;
+      if (wanted && (status == Status::ok || status == Status::pruned_early)) return row.measured.time_us;
+    }
+    return Measurement::unknown;
+  }
+
+ private:
+  const KernelConfig& default_of(const Problem& problem) {
+    const Signature signature = signature_of(problem);
+    for (const auto& [known, config] : defaults_)
+      if (known == signature) return config;
+    const Family family = enumerate({.provider = std::string(own_.configs.front().space->provider),
+                                     .signature = signature,
+                                     .device = own_.device,
+                                     .rules = rules_,
+                                     .filter = {}});
+    return defaults_.emplace_back(signature, family.configs[family.default_config]).second;
+  }
+
+  const MeasurementTable& own_;
+  Against against_;
+  std::string rules_;
+  std::vector<std::vector<FinalRow>> rows_;
+  std::vector<std::pair<Signature, KernelConfig>> defaults_;
+};
+
+/// Times a library, a model's choice and the fastest config by turns.
+class BlasTimes {
+ public:
+  explicit BlasTimes(Against against) : library_(blas_backend(word(against))), bench_(kProtocol, 1) {}
+
+  struct Times {
+    double library_us, pick_us, oracle_us;
+  };
+  /// Throws what keeps the library from the problem.
+  Times time(const Problem& problem, const OwnChoice& choice) {
+    if (const std::string why = library_.refusal(problem, {}); !why.empty())
+      fail(Errc::unsupported, "{}", why);
+    bench_.open(problem);
+    std::vector<double> library, pick, oracle;
+    for (int turn = 0; turn < kTurns; ++turn) {
+      library.push_back(sample({&library_, {}}));
+      // Its idle threads spin for a while, which would slow down the next kernel.
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      pick.push_back(sample({&cpu_backend(), choice.pick}));
+      oracle.push_back(choice.pick == choice.oracle ? pick.back() : sample({&cpu_backend(), choice.oracle}));
+    }
+    const auto median = [](const std::vector<double>& times) { return quantile(times, 0.5); };
+    const double pick_us = median(pick);
+    return {median(library), pick_us, std::min(median(oracle), pick_us)};
+  }
+
+ private:
+  static constexpr int kTurns = 3;
+  static constexpr Protocol kProtocol{.repeat = 5, .contenders = 0};
+
+  double sample(const Candidate& candidate) {
+    const Outcome outcome = bench_.coarse(candidate, std::numeric_limits<double>::infinity());
+    if (outcome.measured.status != Status::ok) fail(Errc::unsupported, "{}", outcome.reason);
+    return outcome.measured.time_us;
+  }
+
+  Backend& library_;
+  ProblemBench bench_;
+};
+
+void add_call_times(CallTimes& sum, double calls, const BlasTimes::Times& times,
+                    std::optional<double> before_us) {
+  sum.before_us = sum.problems == 0 ? std::optional(0.0) : sum.before_us;
+  ++sum.problems;
+  sum.calls += calls;
+  sum.today_us += calls * times.library_us;
+  sum.model_us += calls * times.pick_us;
+  sum.oracle_us += calls * times.oracle_us;
+  // One problem that the model before does not know makes its sum unknown.
+  sum.before_us =
+      sum.before_us && before_us ? std::optional(*sum.before_us + calls * *before_us) : std::nullopt;
+}
+
+}  // namespace
+
+MeasurementTable rows_of_problems(const MeasurementTable& table, const std::vector<Problem>& problems) {
+  std::unordered_map<Problem, double> calls;
+  for (const Problem& problem : problems) calls.emplace(problem, problem.weight());
+  MeasurementTable own =
+      table_of_problems(table, [&](const Problem& problem) { return calls.contains(problem); });
+  for (Problem& problem : own.problems) problem.set_weight(calls.at(problem));
+  return own;
+}
+
+OwnResult evaluate_own(const OwnRequest& request, const fs::path& model, const MeasurementTable& table) {
+  const MeasurementTable own = rows_of_problems(table, request.problems);
+  OwnResult result{
+      .today = is_blas(request.against) || request.against == Against::cublaslt
+                   ? std::string(word(request.against))
+                   : fmt::format("the default config of rule set '{}'", rules_name(request.rules)),
+      .given = request.problems.size(),
+      .measured = own.problems.size(),
+      .all = {},
+      .held_out = {}};
+  if (own.problems.empty()) return result;
+  const OwnChoices now = choices_of(model, own);
+  OwnChoices before;
+  if (!request.before.empty()) before = choices_of(request.before, own);
+  std::optional<BlasTimes> blas;
+  if (is_blas(request.against)) blas.emplace(request.against);
+  DefaultTimes defaults(own, request.against, request.rules);
+  for (std::size_t i = 0; i < own.problems.size(); ++i) {
+    const Problem& problem = own.problems[i];
+    const bool is_held_out = group_fraction(problem, request.seed, request.by) < request.held_out;
+    if (!is_held_out) ++result.trained_on;
+    const auto leave_out = [&](const std::string& why) {
+      if (result.left_out++ == 0) result.reason = fmt::format("{}: {}", print(problem), why);
+    };
+    const auto found = now.find(problem);
+    if (found == now.end()) {
+      leave_out("the model has no choice that ran");
+      continue;
+    }
+    const OwnChoice& choice = found->second;
+    BlasTimes::Times times{Measurement::unknown, choice.pick_us, choice.oracle_us};
+    try {
+      if (blas) {
+        times = blas->time(problem, choice);
+      } else {
+        times.library_us = defaults.time_us(i);
+      }
+    } catch (const Error& error) {
+      leave_out(error.what());
+      continue;
+    }
+    if (!std::isfinite(times.library_us)) {
+      leave_out(fmt::format("{} did not run", result.today));
+      continue;
+    }
+    std::optional<double> before_us;
+    // The library is timed anew, at another moment: scaled to the sweep's time of the model's choice.
+    if (const auto old = before.find(problem); old != before.end())
+      before_us = old->second.pick_us * times.pick_us / choice.pick_us;
+    add_call_times(result.all, problem.weight(), times, before_us);
+    if (is_held_out) add_call_times(result.held_out, problem.weight(), times, before_us);
+  }
+  return result;
+}
+
+void check_against(Against against, Op op, std::string_view backend) {
+  const std::string_view name = word(against);
+  if (backend == "cpu" && (against == Against::cublaslt || against == Against::cudnn))
+    fail(Errc::invalid_argument,
+         "--against {}: is a library of NVIDIA's GPUs; on a CPU give default, openblas or onednn", name);
+  if (backend != "cpu" && against != Against::cublaslt)
+    fail(Errc::invalid_argument, "--against {}: on a GPU kscout tune measures GEMMs of cublaslt; give that",
+         name);
+  if (!is_blas(against)) return;
+  if (op != Op::gemm)
+    fail(Errc::invalid_argument, "--against {}: is timed on gemm only, not on {}; give default", name,
+         word(op));
+  blas_backend(name);
+}
+
+}  // namespace kscout

@@ -1,0 +1,78 @@
+#pragma once
+/// \file
+/// Adds up what all calls of an application's problems take: with a library, with a model's choices, and with
+/// the fastest measured configs.
+///
+///     OwnRequest request{.problems = problems, .against = Against::openblas};
+///     const OwnResult result = evaluate_own(request, "models/mine", measured);
+///     result.all.today_us / result.all.model_us;      // times as fast as today
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <kscout/measurement.h>
+
+#include "op/problem_sets.h"
+
+namespace kscout {
+
+/// What an application uses today.
+enum class Against : std::uint8_t { default_config, openblas, onednn, cublaslt, cudnn };
+template <>
+struct EnumWords<Against> {
+  static constexpr std::string_view what = "comparison";
+  static constexpr std::array<std::string_view, 5> words = {"default", "openblas", "onednn", "cublaslt",
+                                                            "cudnn"};
+};
+
+/// Sums over problems, each with its calls. Only problems of which every time is known count.
+struct CallTimes {
+  std::size_t problems = 0;
+  double calls = 0;
+  double today_us = 0, model_us = 0, oracle_us = 0;
+  std::optional<double> before_us = {};  ///< with the choices of the model before; nothing without one
+
+  /// How many times as fast as today.
+  double speedup() const noexcept { return today_us / model_us; }
+};
+
+struct OwnResult {
+  std::string today;         ///< what today_us is of: "openblas", "the default config of rule set 'default'"
+  std::size_t given = 0;     ///< problems of the operation
+  std::size_t measured = 0;  ///< of them
+  std::size_t trained_on = 0;  ///< measured ones of sizes that the model was trained on
+  std::size_t left_out = 0;    ///< measured ones that `all` lacks
+  std::string reason = {};     ///< why the first of those is left out
+  CallTimes all;
+  CallTimes held_out;  ///< those that the model was not trained on
+};
+
+struct OwnRequest {
+  std::vector<Problem> problems;  ///< of one operation, each once; the weight is the number of calls
+  Against against = Against::default_config;
+  std::string rules;   ///< whose default config counts as today
+  std::string before;  ///< model folder; empty: none
+  double held_out = 0;
+  std::uint64_t seed = 1;
+  SplitBy by = SplitBy::sizes;
+};
+
+/// The table's rows of these problems, with the weights of the list.
+MeasurementTable rows_of_problems(const MeasurementTable& table, const std::vector<Problem>& problems);
+
+/// Evaluates a model on the caller's own problems among the measurements. The times of kernels are those of
+/// the table. Libraries of the CPU are timed here, by turns with the model's choice and the fastest config,
+/// all three times anew. Throws unsupported when the library is missing.
+OwnResult evaluate_own(const OwnRequest& request, const std::filesystem::path& model,
+                       const MeasurementTable& table);
+
+/// Throws unsupported when a comparison is not possible for an operation on a backend, before anything is
+/// measured: a library that is not installed, or one that computes something else.
+void check_against(Against against, Op op, std::string_view backend);
+
+}  // namespace kscout
