@@ -124,6 +124,11 @@ class DeclaredProvider final : public Provider {
           fmt::format("provider '{}': a name has small letters, digits and single '_', begins with a "
                       "letter, and has at most {} characters",
                       name_, kMaxName));
+    try {
+      check_provider_name(name_);
+    } catch (const Error& error) {
+      reader_.complain(*root.get("provider"), error.what());
+    }
     help_ = reader_.required_text(root, "help", kWhat);
     const toml::node* const op = root.get("op");
     if (op == nullptr) reader_.complain(root, fmt::format("{} has no 'op'", kWhat));
@@ -268,6 +273,10 @@ void declare_listed(const std::filesystem::path& entry) {
 ForkMutex declaring(ForkLevel::files);
 
 }  // namespace
+
+std::unique_ptr<const Provider> read_declaration(std::string_view toml, std::string_view file) {
+  return std::make_unique<DeclaredProvider>(toml, file);
+}
 
 const Provider& declare_provider(std::string_view toml, std::string_view file) {
   auto made = std::make_unique<DeclaredProvider>(toml, file);

@@ -5,6 +5,7 @@
 ///
 ///     declare_provider(read_file("mine.kscout-family.toml"), "mine.kscout-family.toml");
 ///     const Provider& mine = provider("mine");
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -16,6 +17,10 @@ namespace kscout {
 
 /// Endings of the files that KSCOUT_FAMILIES may hold in its folders.
 inline constexpr std::string_view kFamilySuffix = ".kscout-family.toml";
+
+/// The provider that a text declares, which provider() does not find. Throws corrupt_data with `file` and
+/// line.
+std::unique_ptr<const Provider> read_declaration(std::string_view toml, std::string_view file);
 
 /// The declaration of a declared provider, as it was read; empty for the providers of the program.
 std::string_view declaration_of(std::string_view provider) noexcept;

@@ -11,6 +11,10 @@
 
 namespace kscout {
 
+/// Throws invalid_argument for a name that would make kernels' names read like those of the program's own
+/// providers.
+void check_provider_name(std::string_view name);
+
 /// Keeps the provider until the process ends, because configs point at its spaces. Its name must be new.
 /// Threads may look providers up meanwhile.
 const Provider& add_provider(std::unique_ptr<const Provider> provider);

@@ -78,15 +78,18 @@ const Provider* declared_provider_of(std::string_view kernel_name) noexcept {
 
 }  // namespace
 
+void check_provider_name(std::string_view name) {
+  const std::string begin = fmt::format("{}_", name);
+  for (const Entry& own : kProviders) {
+    if (own.knows(begin) || own.name == name)
+      fail(Errc::invalid_argument, "provider '{}': names of provider {} begin so; take another name", name,
+           own.name);
+  }
+}
+
 const Provider& add_provider(std::unique_ptr<const Provider> provider) {
   static std::mutex adding;
   const std::lock_guard lock(adding);
-  const std::string begin = fmt::format("{}_", provider->name());
-  for (const Entry& own : kProviders) {
-    if (own.knows(begin) || own.name == provider->name())
-      fail(Errc::invalid_argument, "provider '{}': names of provider {} begin so; take another name",
-           provider->name(), own.name);
-  }
   auto next = std::make_unique<Declared>(*all_declared.load());
   next->before = all_declared.load();
   next->providers.push_back(provider.get());
