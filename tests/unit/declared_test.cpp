@@ -75,7 +75,7 @@ TEST(Declared, AgainWithEqualAxesIsTheKnownOne) {
   EXPECT_EQ(&declare_provider(with(declaration("again"), "every kernel", "all"), "b.toml"), &first);
   declare_if_unknown("again", "not even TOML [", "c.toml");
   expect_error(Errc::invalid_argument, "declared with other axes in a.toml",
-               [] { declare_provider(with(declaration("again"), "\"tile_n\"", "\"tile_k\""), "d.toml"); });
+               [] { declare_provider(with(declaration("again"), "\"columns\"]", "\"both\"]"), "d.toml"); });
 }
 
 TEST(Declared, ErrorsNameFileAndLine) {
