@@ -9,9 +9,11 @@
 #include "core/fail.h"
 #include "core/files.h"
 #include "core/json_fields.h"
+#include "family/declared.h"
 #include "family/family_file.h"
 #include "generate/build.h"
 #include "generate/project.h"
+#include "generate/template.h"
 #include "kernel_sets.h"
 #include "options.h"
 #include "outputs.h"
@@ -24,7 +26,8 @@ namespace {
 
 struct GenerateOptions {
   FamilyOptions family;
-  std::string out, name, regenerate, seal, library;
+  std::string out, name, regenerate, seal, library, own_family;
+  bool from_template = false;
   CompilerOptions compiler;
   std::string builder_configs, trait_config;
   TraitMode trait_mode = TraitMode::strict;
@@ -163,8 +166,11 @@ std::filesystem::path seal(const GenerateOptions& options) {
       fail(Errc::invalid_argument, "--seal {}: a folder needs --library, the shared object built from it",
            options.seal);
     }
-    return seal_library(options.seal, options.name, options.family.device);
+    return seal_library(options.seal, options.name, options.family.device, options.own_family);
   }
+  if (!options.own_family.empty())
+    fail(Errc::invalid_argument, "--own-family {}: the configs of a generated project are known",
+         options.own_family);
   if (!is_folder && !is_absent(options.seal)) {
     fail(Errc::invalid_argument,
          "--library {}: only with the folder of a generated project, and --seal {} is a file",
@@ -179,6 +185,16 @@ void run(const GenerateOptions& options) {
   options.compiler.refuse_unless(options.build || options.check, "--build or --check, which compile");
   if (!options.seal.empty()) {
     fmt::print("{}\n", seal(options).string());
+    return;
+  }
+  if (options.from_template) {
+    const std::string name = options.name.empty() ? "mine" : options.name;
+    for (const auto& file : write_template(options.out, name, options.family.op))
+      fmt::print("{}\n", file.string());
+    fmt::print(
+        "\nThen:\n  cc -O3 -shared -fPIC -I {0} {0}/{1}.c -o {0}/{1}.so\n  kscout generate --seal {0}/{1}.so "
+        "--own-family {0}/{1}{2}\n",
+        options.out, name, kFamilySuffix);
     return;
   }
   const GenerateRequest request = request_of(options);
@@ -218,6 +234,20 @@ void setup_generate(CLI::App& verb) {
       verb.add_option("--seal", options->seal,
                       "write the index of a kernel library: a shared object, or the folder of a generated "
                       "project with --library");
+  verb.add_option("--own-family", options->own_family,
+                  "with --seal: the file that declares the axes of the library's kernels; its rule set "
+                  "default is listed")
+      ->needs(seal);
+  auto* const from_template =
+      verb.add_flag("--template", options->from_template,
+                    "write a kernel library of your own to begin from: a source and the family "
+                    "that declares its axes (--op gemm or conv_fwd, --name mine)");
+  from_template->needs(out)
+      ->excludes(seal)
+      ->excludes(regenerate)
+      ->excludes(all)
+      ->excludes(builder)
+      ->excludes(traits);
   verb.add_option("--library", options->library, "with --seal FOLDER: the shared object")->needs(seal);
   seal->excludes(out)->excludes(regenerate)->excludes(all)->excludes(builder)->excludes(traits);
   for (const char* of_sources :
@@ -242,7 +272,8 @@ void setup_generate(CLI::App& verb) {
       "--ck-root ck\n"
       "  kscout generate --trait-config forward_bf16.json --device gfx950 --out kernels\n"
       "  kscout generate --rules profiler --builder-configs configs --all --device gfx942 --out kernels\n"
-      "  kscout generate --provider cutlass --dtype bf16 --rules tiny --device h200 --out kernels --build\n\n"
+      "  kscout generate --provider cutlass --dtype bf16 --rules tiny --device h200 --out kernels --build\n"
+      "  kscout generate --template --op gemm --name mine --out mine\n\n"
       "exit status: 0 done, 1 a kernel does not compile, 2 wrong arguments, 3 nothing to generate, 4 file "
       "failure");
   verb.callback([options] { run(*options); });

@@ -68,6 +68,18 @@ class KSCOUT_API Provider {
   }
 };
 
+/// Declares a provider of kernels that the program does not have itself: its axes, names, traits, rules and
+/// rule sets (docs/formats/family.md). It is known until the process ends.
+///
+///     kscout::declare_provider(text_of_file, "mine.kscout-family.toml");
+///     kscout::provider("mine").parse("mine_gemm_fp32_rcr__tile8");
+///
+/// The files that KSCOUT_FAMILIES names (`:`-separated files or folders) are declared when a name is not
+/// known, and the file that a kernel library's index names when the index is read. Declaring a provider again
+/// returns the known one if its axes are equal. Throws corrupt_data with `file` and line, invalid_argument
+/// for a name that is taken.
+KSCOUT_API const Provider& declare_provider(std::string_view toml, std::string_view file);
+
 /// Throws invalid_argument naming the nearest provider.
 KSCOUT_API const Provider& provider(std::string_view name);
 KSCOUT_API std::span<const std::string_view> provider_names() noexcept;

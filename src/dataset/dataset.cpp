@@ -7,6 +7,7 @@
 #include "core/json_fields.h"
 #include "dataset/columns.h"
 #include "dataset/parquet.h"
+#include "family/declared.h"
 
 namespace kscout {
 
@@ -17,6 +18,8 @@ namespace fs = std::filesystem;
 constexpr const char* kVersionKey = "kscout.dataset_version";
 constexpr const char* kOpKey = "kscout.op";
 constexpr const char* kProviderKey = "kscout.provider";
+constexpr const char* kDeclarationKey =
+    "kscout.declaration";  // of a provider that the program does not have itself
 constexpr const char* kDeviceKey = "kscout.device";
 constexpr const char* kProvenanceKey = "kscout.provenance";
 constexpr const char* kConfigOrderKey = "kscout.config_order";
@@ -39,12 +42,16 @@ Json parse_json(const std::string& text, const std::string& what) {
 std::map<std::string, std::string> file_metadata(const MeasurementTable& table, const ConfigSpace& space) {
   Json order = Json::array();
   for (const KernelConfig& config : table.configs) order.push_back(config_text(config));
-  return {{kVersionKey, std::to_string(kDatasetVersion)},
-          {kOpKey, std::string(word(space.op))},
-          {kProviderKey, std::string(space.provider)},
-          {kDeviceKey, record_json(table.device).dump()},
-          {kProvenanceKey, Json(table.metadata).dump(-1, ' ', false, Json::error_handler_t::replace)},
-          {kConfigOrderKey, order.dump()}};
+  std::map<std::string, std::string> metadata = {
+      {kVersionKey, std::to_string(kDatasetVersion)},
+      {kOpKey, std::string(word(space.op))},
+      {kProviderKey, std::string(space.provider)},
+      {kDeviceKey, record_json(table.device).dump()},
+      {kProvenanceKey, Json(table.metadata).dump(-1, ' ', false, Json::error_handler_t::replace)},
+      {kConfigOrderKey, order.dump()}};
+  if (const auto declaration = declaration_of(space.provider); !declaration.empty())
+    metadata[kDeclarationKey] = declaration;
+  return metadata;
 }
 
 /// The checked header of a Parquet file.
@@ -56,6 +63,8 @@ struct Opened {
       fail(Errc::unsupported, "{}: dataset version {} but this program reads 1 to {}; use a newer program",
            source, version, kDatasetVersion);
     }
+    if (const auto declared = header.metadata.find(kDeclarationKey); declared != header.metadata.end())
+      declare_if_unknown(get(kProviderKey), declared->second, source + ": the declaration");
     provider = &options.providers(get(kProviderKey));
     space = &provider->space(parse<Op>(get(kOpKey)));
     device = options.device

@@ -14,6 +14,7 @@
 #include "core/files.h"
 #include "core/fork_mutex.h"
 #include "core/names.h"
+#include "family/declared.h"
 #include "family/family_file.h"
 #include "family/rules.h"
 #include "provider/ck_tile/family/ck_builder.h"
@@ -165,12 +166,14 @@ static std::string family_file_name(std::string_view provider_name, Op op) {
 }
 
 FamilyFile family_rules(const ConfigSpace& space) {
+  if (const FamilyFile* const declared = declared_family(space)) return *declared;
   const std::string file = family_file_name(space.provider, space.op);
   return parse_family_rules(embedded_file(file), file, space);
 }
 
 const FamilyFile& family_file(std::string_view provider_name, Op op) {
   const ConfigSpace& space = provider(provider_name).space(op);
+  if (const FamilyFile* const declared = declared_family(space)) return *declared;
   const std::string file = family_file_name(provider_name, op);
   const std::vector<Rule> of_members = members_applicability_rules(provider_name, op);  // reads files itself
   const std::lock_guard lock(reading_family_files);

@@ -40,7 +40,9 @@ class Reader : private TomlReader {
     family_.name = file();
     check_keys(root, "key",
                {"provider", "op", "include", "formula", "table", "axes", "rule", "rule_set", "signatures",
-                "releases", "limits", "compiled"});
+                "releases", "limits", "compiled",
+                // of a declared provider (family/declared.cpp)
+                "help", "runs_on", "axis", "traits"});
     check_identity(root, "provider", space_.provider);
     check_identity(root, "op", word(space_.op));
     read_terms(root);

@@ -1,5 +1,9 @@
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <vector>
 
 #include <kscout/conv_problem.h>
 #include <kscout/provider.h>
@@ -10,6 +14,7 @@
 #include "provider/cublaslt/cublaslt.h"
 #include "provider/cudnn/cudnn.h"
 #include "provider/cutlass/cutlass.h"
+#include "provider/declared.h"
 #include "provider/hopper/hopper.h"
 #include "provider/miopen/miopen.h"
 #include "provider/native/native.h"
@@ -50,13 +55,65 @@ constexpr auto kNames = [] {
   return names;
 }();
 
-}  // namespace
+/// What is declared at one moment. An older one stays, because another thread may be reading it; there is one
+/// for each declaration of the process.
+struct Declared {
+  const Declared* before = nullptr;
+  std::vector<const Provider*> providers;
+  std::vector<std::string_view> names{kNames.begin(), kNames.end()};  ///< of all providers
+};
+std::atomic<const Declared*> all_declared = new Declared;
 
-const Provider& provider(std::string_view name) {
-  return kProviders[index_of_word("provider", name, kNames)].get();
+/// The declared provider whose name, the longest of several, begins the kernel's name.
+const Provider* declared_provider_of(std::string_view kernel_name) noexcept {
+  const Provider* longest = nullptr;
+  for (const Provider* const one : all_declared.load()->providers) {
+    const std::string_view name = one->name();
+    const bool begins =
+        kernel_name.size() > name.size() && kernel_name.starts_with(name) && kernel_name[name.size()] == '_';
+    if (begins && (!longest || longest->name().size() < name.size())) longest = one;
+  }
+  return longest;
 }
 
-std::span<const std::string_view> provider_names() noexcept { return kNames; }
+}  // namespace
+
+void check_provider_name(std::string_view name) {
+  const std::string begin = fmt::format("{}_", name);
+  for (const Entry& own : kProviders) {
+    if (own.knows(begin) || own.name == name)
+      fail(Errc::invalid_argument, "provider '{}': names of provider {} begin so; take another name", name,
+           own.name);
+  }
+}
+
+const Provider& add_provider(std::unique_ptr<const Provider> provider) {
+  static std::mutex adding;
+  const std::lock_guard lock(adding);
+  auto next = std::make_unique<Declared>(*all_declared.load());
+  next->before = all_declared.load();
+  next->providers.push_back(provider.get());
+  next->names.push_back(provider->name());
+  all_declared = next.release();
+  return *provider.release();
+}
+
+const Provider* declared_provider(std::string_view name) noexcept {
+  const auto& providers = all_declared.load()->providers;
+  const auto found = std::ranges::find(providers, name, [](const Provider* one) { return one->name(); });
+  return found == providers.end() ? nullptr : *found;
+}
+
+const Provider& provider(std::string_view name) {
+  if (const auto own = find_word(name, kNames)) return kProviders[*own].get();
+  if (const Provider* const known = declared_provider(name)) return *known;
+  declare_providers_of_environment();
+  if (const Provider* const known = declared_provider(name)) return *known;
+  fail(Errc::invalid_argument, "{}; KSCOUT_FAMILIES names the files of others",
+       unknown_name_message("provider", name, provider_names()));
+}
+
+std::span<const std::string_view> provider_names() noexcept { return all_declared.load()->names; }
 
 std::string_view default_provider(Op op, const Device& device) noexcept {
   if (device.kind == DeviceKind::cpu) return "native";
@@ -88,11 +145,14 @@ std::string config_name(const Signature& signature, const KernelConfig& config) 
 }
 
 NamedConfig parse_config_name(std::string_view name) {
+  if (const Provider* const known = declared_provider_of(name)) return known->parse(name);
   for (const Entry& entry : kProviders) {
     if (entry.knows(name)) return entry.get().parse(name);
   }
+  declare_providers_of_environment();
+  if (const Provider* const known = declared_provider_of(name)) return known->parse(name);
   fail(Errc::invalid_argument, "'{}' does not begin like a kernel's name of any provider ({})", name,
-       fmt::join(kNames, ", "));
+       fmt::join(provider_names(), ", "));
 }
 
 NamedConfig parse_kernel_to_run(std::string_view name) {

@@ -9,6 +9,7 @@
 #include "core/files.h"
 #include "core/hash.h"
 #include "core/json_fields.h"
+#include "family/declared.h"
 #include "features/schema.h"
 #include "forest/ksf.h"
 #include "select/confidence_json.h"
@@ -257,6 +258,8 @@ std::vector<Family> read_families(Sections& sections, const Json& meta,
 /// corrupt, only unsupported.
 const ConfigSpace& space_of(const Json& meta) {
   const std::string of = text_at(meta, "provider"), op = text_at(meta, "op");
+  if (meta.contains("declaration"))
+    declare_if_unknown(of, text_at(meta, "declaration"), ".ksf: the declaration");
   try {
     return provider(of).space(parse<Op>(op));
   } catch (const Error& error) {

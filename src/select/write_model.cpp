@@ -7,6 +7,7 @@
 
 #include "core/hash.h"
 #include "core/json_fields.h"
+#include "family/declared.h"
 #include "features/schema.h"
 #include "forest/ksf.h"
 #include "select/confidence_json.h"
@@ -111,6 +112,8 @@ std::string Model::bytes() const {
   pool.add(KsfKind::configs, table_bytes(config_table(all.configs)));
   Json meta;
   meta["provider"] = data().families.front().provider;
+  if (const auto declaration = declaration_of(data().families.front().provider); !declaration.empty())
+    meta["declaration"] = std::string(declaration);
   meta["op"] = std::string(word(all.configs.space().op));
   meta["rules"] = data().families.front().rules;
   meta["device"] = record_json(device());

@@ -6,6 +6,7 @@
 #include "core/files.h"
 #include "core/hash.h"
 #include "core/json_fields.h"
+#include "family/declared.h"
 #include "measure/timing.h"
 #include "sweep/journal.h"
 #include "sweep/plan.h"
@@ -29,6 +30,8 @@ Json identity_json(const SweepPlan& plan) {
   Json out;
   out["format"] = kFormat;
   out["provider"] = plan.provider;
+  if (const auto declaration = declaration_of(plan.provider); !declaration.empty())
+    out["declaration"] = std::string(declaration);
   out["backend"] = plan.backend;
   out["rules"] = plan.rules;
   out["filter"] = plan.filter;
@@ -156,6 +159,8 @@ SweepPlan read_manifest(const std::filesystem::path& folder, const SpaceLookup& 
   try {
     SweepPlan plan;
     plan.provider = manifest.at("provider");
+    if (manifest.contains("declaration"))
+      declare_if_unknown(plan.provider, manifest.at("declaration").get<std::string>(), path.string());
     plan.backend = manifest.at("backend");
     plan.rules = manifest.at("rules");
     plan.filter = manifest.at("filter");

@@ -1,10 +1,12 @@
 /// \file
-/// Fuzzes family files with any text: each is read, or rejected as corrupt data.
+/// Fuzzes family files with any text: each is read, or rejected as corrupt data; and so as the declaration of
+/// a provider.
 #include <cstddef>
 #include <cstdint>
 
 #include <kscout/error.h>
 
+#include "family/declared.h"
 #include "family/family_file.h"
 
 namespace {
@@ -18,10 +20,15 @@ constexpr ConfigSpace kSpace{"toy", Op::gemm, kAxes};
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  try {
-    parse_family({reinterpret_cast<const char*>(data), size}, "fuzz.toml", kSpace);
-  } catch (const Error& error) {
-    if (error.code() != Errc::corrupt_data) throw;
-  }
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  const auto read = [&](auto&& parse) {
+    try {
+      parse();
+    } catch (const Error& error) {
+      if (error.code() != Errc::corrupt_data) throw;
+    }
+  };
+  read([&] { parse_family(text, "fuzz.toml", kSpace); });
+  read([&] { read_declaration(text, "fuzz.toml"); });
   return 0;
 }

@@ -115,7 +115,7 @@ void read_configs(Members& members, LibraryIndex& index) {
     if (by.built_in()) {
       entry.bad(
           "names '{}', a kernel of provider {}, whose kernels this program has itself; give the library's "
-          "kernel a name of ck_tile or cutlass",
+          "kernel a name of ck_tile, cutlass or a family of your own",
           name, by.name());
     }
     if (index.provider && index.provider != &by) {
@@ -191,6 +191,10 @@ LibraryIndex parse_library_index(std::string_view text, const std::filesystem::p
     members.bad("has an {}", unknown_name_message("backend", index.backend, kLibraryBackends));
   }
   index.device = members.text_or("device", "auto");
+  if (const std::string family = members.text_or("family", ""); !family.empty()) {
+    const std::filesystem::path declared = file.parent_path() / family;
+    declare_provider(read_file(declared), declared.string());
+  }
   read_configs(members, index);
   read_rules(members, index);
   members.end();

@@ -1,6 +1,10 @@
 #include "backend/library/seal.h"
 
+#include <string>
+#include <vector>
+
 #include <kscout/error.h>
+#include <kscout/family.h>
 #include <kscout/kernel_library.h>
 #include <kscout/provider.h>
 
@@ -9,6 +13,7 @@
 #include "core/files.h"
 #include "core/hash.h"
 #include "core/json_fields.h"
+#include "family/family_file.h"
 
 namespace kscout {
 
@@ -36,8 +41,31 @@ Json sealed_again(const fs::path& file, const std::string& name, const std::stri
   return json;
 }
 
+/// The configs of a declared family, each with its kernel.
+Json kernels_of_family(const fs::path& family, const std::string& device_name,
+                       const std::vector<std::string>& kernels) {
+  const Provider& of = declare_provider(read_file(family), family.string());
+  const Device device = find_device(device_name);
+  Json listed = Json::array();
+  for (const Signature& signature : family_signatures(of.name())) {
+    const Family configs = enumerate({std::string(of.name()), signature, device, "default", ""});
+    for (std::size_t i = 0; i < configs.configs.size(); ++i) {
+      const std::string config = configs.name(i);
+      const std::string* longest = nullptr;
+      for (const std::string& kernel : kernels) {
+        if (config.starts_with(kernel) && (!longest || longest->size() < kernel.size())) longest = &kernel;
+      }
+      if (longest) listed.push_back({{"config", config}, {"kernel", *longest}});
+    }
+  }
+  if (listed.empty())
+    fail(Errc::invalid_argument, "{}: no config's name begins with the name of a kernel ({})",
+         family.string(), fmt::join(kernels, ", "));
+  return listed;
+}
+
 Json sealed_first(const fs::path& library, const std::string& name, const std::string& device,
-                  std::uint64_t checksum) {
+                  const fs::path& family, std::uint64_t checksum) {
   LibraryIndex index{};
   index.file = index.library = library;
   index.checksum = checksum;
@@ -53,16 +81,22 @@ Json sealed_first(const fs::path& library, const std::string& name, const std::s
   json["device"] = device;
   json["serves"] = Json::array();
   json["kernels"] = Json::array();
+  std::vector<std::string> kernels;
   const auto* at = reinterpret_cast<const std::byte*>(loaded.kernels);
-  for (std::uint64_t i = 0; i < loaded.kernel_count; ++i, at += loaded.kernel_size) {
-    const std::string kernel = reinterpret_cast<const kscout_kernel*>(at)->name;
+  for (std::uint64_t i = 0; i < loaded.kernel_count; ++i, at += loaded.kernel_size)
+    kernels.emplace_back(reinterpret_cast<const kscout_kernel*>(at)->name);
+  if (!family.empty()) {
+    json["family"] = fs::proximate(family, library.parent_path()).string();
+    json["kernels"] = kernels_of_family(family, device, kernels);
+    return json;
+  }
+  for (const std::string& kernel : kernels) {
     try {
       parse_kernel_to_run(kernel);
     } catch (const Error& error) {
       fail(Errc::invalid_argument,
-           "{}: kernel '{}' is not named like a config ({}); name it like one of `kscout kernels --provider "
-           "ck_tile`, or "
-           "write an index that maps a config to it",
+           "{}: kernel '{}' is not named like a config ({}); declare a family of your own (--family; `kscout "
+           "generate --template` writes one), or write an index that maps a config to it",
            library.string(), kernel, error.what());
     }
     json["kernels"].push_back({{"config", kernel}});
@@ -72,11 +106,12 @@ Json sealed_first(const fs::path& library, const std::string& name, const std::s
 
 }  // namespace
 
-fs::path seal_library(const fs::path& library, const std::string& name, const std::string& device) {
+fs::path seal_library(const fs::path& library, const std::string& name, const std::string& device,
+                      const fs::path& family) {
   const std::uint64_t checksum = text_hash(read_file(library));
   fs::path file = library;
   file.replace_extension(".kscout-library.json");
-  const Json json = is_absent(file) ? sealed_first(library, name, device, checksum)
+  const Json json = is_absent(file) ? sealed_first(library, name, device, family, checksum)
                                     : sealed_again(file, name, device, checksum);
   const std::string text = json.dump(1) + "\n";
   load_library_file(parse_library_index(text, file));

@@ -1,0 +1,111 @@
+// Tests providers that a file declares: names, traits, rules, models and datasets that carry the declaration,
+// and errors.
+#include "family/declared.h"
+
+#include <cmath>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <kscout/conv_problem.h>
+#include <kscout/family.h>
+#include <kscout/provider.h>
+
+#include "core/files.h"
+#include "support/expect_error.h"
+
+namespace kscout {
+namespace {
+
+using test::expect_error;
+
+/// The template's text with another provider's name, so that tests share nothing.
+std::string declaration(const std::string& name, std::string_view op = "gemm") {
+  std::string text(embedded_file(fmt::format("src/generate/template/{}.toml", op)));
+  for (std::size_t at = 0; (at = text.find("@NAME@", at)) != std::string::npos;) text.replace(at, 6, name);
+  return text;
+}
+
+std::string with(std::string text, std::string_view from, std::string_view to) {
+  const std::size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return text.replace(at, from.size(), to);
+}
+
+void refused(const std::string& text, std::string_view message) {
+  expect_error(Errc::corrupt_data, message, [&] { read_declaration(text, "t.toml"); });
+}
+
+TEST(Declared, NamesRoundTripAndTraitsFollowTheAxes) {
+  const Provider& of = declare_provider(declaration("roundtrip"), "roundtrip.toml");
+  EXPECT_EQ(&provider("roundtrip"), &of);
+  const Device cpu = device_preset("epyc-7763");
+  EXPECT_TRUE(of.runs_on(cpu));
+  EXPECT_FALSE(of.runs_on(device_preset("h200")));
+  const Signature signature = signature_of(make_gemm(1, 1, 1));
+  const Family family = enumerate({"roundtrip", signature, cpu, "default", ""});
+  ASSERT_EQ(family.configs.size(), 32u);
+  for (std::size_t i = 0; i < family.configs.size(); ++i) {
+    const NamedConfig named = parse_config_name(family.name(i));
+    EXPECT_EQ(named.config, family.configs[i]);
+    EXPECT_EQ(named.signature, signature);
+    EXPECT_EQ(family.traits[i].tile_m, family.configs[i]["tile_m"]);
+    EXPECT_EQ(family.traits[i].order, family.configs[i]["outer"]);
+    EXPECT_TRUE(std::isnan(family.traits[i].stages)) << "not declared";
+  }
+  EXPECT_EQ(family.name(1), "roundtrip_gemm_fp32_rcr__tile_m1_tile_n1_outercolumns");
+  expect_error(Errc::unsupported, "roundtrip.c computes nothing else",
+               [&] { of.print(signature_of(make_gemm(1, 1, 1, DType::bf16)), family.configs[0]); });
+  expect_error(Errc::unsupported, "it has gemm", [&] { of.space(Op::conv_fwd); });
+  expect_error(Errc::invalid_argument, "tile_n",
+               [&] { of.parse("roundtrip_gemm_fp32_rcr__tile_m1_tile_k1"); });
+}
+
+TEST(Declared, TheLongestNameReadsAKernel) {
+  declare_provider(declaration("long"), "long.toml");
+  declare_provider(declaration("long_conv", "conv_fwd"), "long_conv.toml");
+  EXPECT_EQ(parse_config_name("long_conv_conv_fwd_fp32_nhwgc__block_k4_tapsinside").config.space->provider,
+            "long_conv");
+  EXPECT_EQ(parse_config_name("long_gemm_fp32_rcr__tile_m4_tile_n4_outerrows").config.space->provider,
+            "long");
+}
+
+TEST(Declared, AgainWithEqualAxesIsTheKnownOne) {
+  const Provider& first = declare_provider(declaration("again"), "a.toml");
+  EXPECT_EQ(&declare_provider(with(declaration("again"), "every kernel", "all"), "b.toml"), &first);
+  declare_if_unknown("again", "not even TOML [", "c.toml");
+  expect_error(Errc::invalid_argument, "declared with other axes in a.toml",
+               [] { declare_provider(with(declaration("again"), "\"columns\"]", "\"both\"]"), "d.toml"); });
+}
+
+TEST(Declared, ErrorsNameFileAndLine) {
+  const std::string good = declaration("good");
+  EXPECT_EQ(read_declaration(good, "t.toml")->name(), "good");
+  refused("provider = [", "t.toml:1");
+  refused(with(good, "\"good\"", "\"Good\""), "t.toml:2: provider 'Good'");
+  refused(with(good, "\"good\"", "\"native\""),
+          "t.toml:2: provider 'native': names of provider native begin so");
+  refused(with(good, "\"good\"", "\"gemm\""), "names of provider ck_tile begin so");
+  refused(with(good, "op = \"gemm\"", "op = \"grouped_gemm\""), "are for gemm and the convolutions");
+  refused(with(good, "op = \"gemm\"", "op = [\"gemm\", \"conv_fwd\"]"), "declare a provider for each");
+  refused(with(good, "\"tile_n\"", "\"tile_m\""), "axis 'tile_m' is given twice");
+  refused(with(good, "[\"rows\", \"columns\"]", "[\"rows\"]"), "needs two words or more");
+  refused(with(good, "unit =", "units ="), "unknown key of an axis 'units'");
+  refused(with(good, "traits = { tile_m", "traits = { tile_x"), "tile_x");
+  refused(with(good, "\"c.tile_m\"", "\"c.tile_x\""), "tile_x");
+  refused(with(good, "d.kind == 'cpu'", "d.kind == 'cpus'"), "cpus");
+  refused(with(good, "outer = \"*\"", "outer = \"sideways\""), "sideways");
+  expect_error(Errc::invalid_argument, "KSCOUT_FAMILIES", [] { provider("nobody"); });
+}
+
+TEST(Declared, ConvolutionsHaveTheirNames) {
+  const Provider& of = declare_provider(declaration("dconv", "conv_fwd"), "dconv.toml");
+  const Signature signature = signature_of(make_conv(Op::conv_fwd, DType::fp32));
+  const Family family = enumerate({"dconv", signature, device_preset("epyc-7763"), "default", ""});
+  ASSERT_EQ(family.configs.size(), 6u);
+  EXPECT_EQ(family.name(0), "dconv_conv_fwd_fp32_nhwgc__block_k1_tapsoutside");
+  EXPECT_EQ(of.parse(family.name(5)).config, family.configs[5]);
+}
+
+}  // namespace
+}  // namespace kscout
