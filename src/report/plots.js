@@ -27,7 +27,7 @@ const percent = (value) => (value == null ? "-" : value.toFixed(1) + " %");
 // Speeds are shown in the unit that gives numbers from 1 on.
 const speedUnit = (values) => (Math.max(...values.filter((v) => v != null), 0) < 1 ? ["GFLOPS", 1000] : ["TFLOPS", 1]);
 
-const base = (height) => ({ width: "container", height, autosize: { type: "fit", contains: "padding", resize: true } });
+const base = (height) => ({ width: "container", height, autosize: { type: "fit", contains: "padding" } });
 const tip = (...fields) => fields.map(([field, title]) => ({ field, title, type: "nominal" }));
 
 // Labels of a logarithmic axis: powers of ten; over less than two of them also 2 and 5 times these.
@@ -247,7 +247,7 @@ function noise(sweep) {
     encoding: {
       x: { field: "label", type: "nominal", sort: order, title: "spread of the samples, up to (% of the time)", axis: { labelAngle: 0 } },
       xOffset: { field: "name", sort: names },
-      y: { field: "rows", type: "quantitative", title: "rows", axis: { format: ",~s", tickMinStep: 1 } },
+      y: { field: "rows", type: "quantitative", title: "rows", axis: { format: ",~r", tickMinStep: 1 } },
       color: { field: "name", type: "nominal", legend: null, scale: { domain: names, range: range(c) } },
       tooltip: tip(["rows", "rows"], ["problem", "noisiest problem"], ["config", "its config"]),
     },
@@ -255,17 +255,17 @@ function noise(sweep) {
 }
 
 // A line over the course of a sweep.
-function course(values, [x, xTitle], [y, yTitle], tooltip) {
+function course(values, [x, xTitle], [y, yTitle], tooltip, zero) {
   return (c) => ({
     ...base(220), data: { values },
     encoding: {
-      x: { field: x, type: "quantitative", title: xTitle, scale: { nice: false, zero: false }, axis: { format: ",~s" } },
-      y: { field: y, type: "quantitative", title: yTitle, axis: { format: ",~s" } }, tooltip,
+      x: { field: x, type: "quantitative", title: xTitle, scale: { nice: false, zero: false }, axis: { format: ",~r", tickMinStep: 1 } },
+      y: { field: y, type: "quantitative", title: yTitle, scale: { zero }, axis: { format: ",~r" } }, tooltip,
     },
     layer: [{ mark: { type: "line", color: c.series.model } }, { mark: { type: "point", opacity: 0.6, filled: true, size: 18, color: c.series.model } }],
   });
 }
 const rate = (sweep) => course(sweep.rate, ["rows", "rows measured so far"], ["per_second", "rows per second of kernel time"],
-  tip(["per_second", "rows per second"], ["rows", "rows so far"], ["problem", "longest problem"], ["config", "its config"]));
+  tip(["per_second", "rows per second"], ["rows", "rows so far"], ["problem", "longest problem"], ["config", "its config"]), true);
 const clocks = (sweep) => course(sweep.clocks, ["batch", "batch of measurements"], ["mhz", "clock (MHz)"],
-  tip(["mhz", "MHz"], ["batch", "batch"]));
+  tip(["mhz", "MHz"], ["batch", "batch"]), false);
