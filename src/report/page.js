@@ -18,7 +18,8 @@ async function draw({ place, list, plot, legend = plot.legend }) {
     mark.style.background = color;
     return make("li", {}, mark, name);
   }));
-  if (plot) await vegaEmbed(place, plot(c), { renderer: "svg", actions: false, config: config(c), tooltip: { theme: dark.matches ? "dark" : "light" } });
+  const options = { renderer: "svg", actions: false, config: config(c), tooltip: { theme: dark.matches ? "dark" : "light" } };
+  if (plot) await vegaEmbed(place, plot(c), options);
 }
 function figure(plot, caption) {
   const entry = { place: make("div", { className: "plot" }), list: make("ul", { className: "legend" }), plot };
@@ -59,7 +60,7 @@ function table(columns, rows) {
   const body = make("tbody");
   const fill = (sorted) => body.replaceChildren(...sorted.map((row) => make("tr", {}, ...columns.map(([, field, kind]) => {
     const value = row[field];
-    if (kind === "number") return make("td", { className: "number", textContent: typeof value === "number" ? number(value, 5) : "-" });
+    if (kind === "number") return make("td", { className: "number", textContent: number(value, 5) });
     if (kind === "percent") return make("td", { className: "number", textContent: percent(value) });
     if (kind === "code") return make("td", {}, make("code", { textContent: value }));
     if (kind === "command" && value) {
@@ -76,24 +77,26 @@ function table(columns, rows) {
       const up = head.getAttribute("aria-sort") !== "ascending";
       heads.forEach((other) => other.removeAttribute("aria-sort"));
       head.setAttribute("aria-sort", up ? "ascending" : "descending");
-      const compare = (a, b) => (isNumber(kind) ? (a[field] ?? -1) - (b[field] ?? -1) : String(a[field]).localeCompare(String(b[field])));
+      const compare = (a, b) =>
+        (isNumber(kind) ? (a[field] ?? -1) - (b[field] ?? -1) : String(a[field]).localeCompare(String(b[field])));
       fill([...rows].sort((a, b) => (up ? compare(a, b) : compare(b, a))));
     });
     return head;
   });
   fill(rows);
   const all = make("button", { type: "button", textContent: "copy table" });
-  all.addEventListener("click", () => copy([columns.map(([title]) => title), ...rows.map((row) => columns.map(([, field]) => row[field] ?? ""))]
-    .map((line) => line.join("\t")).join("\n"), all));
+  const lines = [columns.map(([title]) => title), ...rows.map((row) => columns.map(([, field]) => row[field] ?? ""))];
+  all.addEventListener("click", () => copy(lines.map((line) => line.join("\t")).join("\n"), all));
   return [make("div", { className: "scroll" }, make("table", {}, make("thead", {}, make("tr", {}, ...heads)), body)), all];
 }
 
 function showChoices() {
   const subject = data.choosers[data.subject];
   const part = data.problems.length < data.evaluated
-    ? ` The plots show ${data.problems.length} of ${data.evaluated} problems; figures in text and tables count all.` : "";
-  section("Efficiency", "Efficiency is the speed of a choice over the speed of the fastest kernel measured on the same problem. A choice that " +
-    "the library refuses is skipped; one that failed counts as 0 %." + part,
+    ? ` The plots show ${data.problems.length} of ${data.evaluated} problems; figures in text and tables count all.`
+    : "";
+  section("Efficiency", "Efficiency is the speed of a choice over the speed of the fastest kernel measured on the same problem. " +
+    "A choice that the library refuses is skipped; one that failed counts as 0 %." + part,
     figure(distribution(data), "One line per way to choose. A point (x, y): on x % of the problems, the choice reaches y % or more.")[0],
     ...table([["choice by", "name", "text"], ["problems", "problems", "number"], ["mean", "mean", "percent"], ["median", "p50", "percent"],
               ["tenth percentile", "p10", "percent"], ["worst", "min", "percent"]],
@@ -102,13 +105,15 @@ function showChoices() {
     const grid = make("div", { className: "grid" });
     for (const group of data.slices)
       grid.append(make("div", {}, make("h3", { textContent: group.by }), figure(slice(data, group), "")[0]));
-    section("Efficiency by kind of problem", "Bars: mean efficiency. Mark: tenth percentile; nine of ten problems are better.", legendList(seriesLegend(data)), grid);
+    section("Efficiency by kind of problem", "Bars: mean efficiency. Mark: tenth percentile; nine of ten problems are better.",
+      legendList(seriesLegend(data)), grid);
   }
   const roof = data.roof;
   section("Roofline", "",
     figure(roofline(data), `Speed of the choices of ${subject}. Dashed: what the device allows, from ` +
       `${roof.tflops_known ? "its peak of arithmetic" : "the highest measured speed"} and ` +
-      `${roof.gb_s_known ? "its bandwidth of memory" : "the highest measured bandwidth"}. Operands in caches can exceed the limit of memory.`)[0]);
+      `${roof.gb_s_known ? "its bandwidth of memory" : "the highest measured bandwidth"}. ` +
+      "Operands in caches can exceed the limit of memory.")[0]);
   maps(subject);
   if (data.calibration.length > 0) {
     const grid = make("div", { className: "grid" },
@@ -150,10 +155,12 @@ function maps(subject) {
       "A cell holds the problems from its size to below the next label; k stands for 1,024." }), grid);
 }
 
+const whole = (count) => count.toLocaleString("en-US");
+
 function progress(label, done, all) {
   const bar = make("span");
   bar.style.width = `${(100 * done) / Math.max(all, 1)}%`;
-  return make("p", {}, `${label}: ${done.toLocaleString("en-US")} of ${all.toLocaleString("en-US")}`, make("div", { className: "bar" }, bar));
+  return make("p", {}, `${label}: ${whole(done)} of ${whole(all)}`, make("div", { className: "bar" }, bar));
 }
 
 function showSweep(sweep) {
@@ -165,14 +172,18 @@ function showSweep(sweep) {
       ...table([["rows", "rows", "number"], ["reason", "reason", "text"], ["command", "command", "command"]], sweep.failures));
   }
   const grid = make("div", { className: "grid" });
-  if (sweep.rate.length > 0) grid.append(figure(rate(sweep), "Rate: rows per second of time in timed kernels. It falls where problems are large or kernels slow.")[0]);
-  if (sweep.noise.length > 0) grid.append(figure(noise(sweep), `Noise: median absolute deviation of a config's samples, where it has three or more. ` +
-    `${sweep.noisy_contenders.toLocaleString("en-US")} of ${sweep.contender_rows.toLocaleString("en-US")} rows of the second pass stayed noisier than asked.`)[0]);
-  if (sweep.clocks.length > 0) grid.append(figure(clocks(sweep), "Clock of the device at the end of a batch. A falling line means that the device throttles.")[0]);
+  const add = (values, plot, caption) => {
+    if (values.length > 0) grid.append(figure(plot(sweep), caption)[0]);
+  };
+  add(sweep.rate, rate, "Rate: rows per second of time in timed kernels. It falls where problems are large or kernels slow.");
+  add(sweep.noise, noise, "Noise: median absolute deviation of a config's samples, where it has three or more. " +
+    `${whole(sweep.noisy_contenders)} of ${whole(sweep.contender_rows)} rows of the second pass stayed noisier than asked.`);
+  add(sweep.clocks, clocks, "Clock of the device at the end of a batch. A falling line means that the device throttles.");
   if (grid.childElementCount > 0) section("Rate, noise and clocks", "", grid);
 }
 
-page.append(make("h1", { textContent: data.title }), ...data.summary.map((text) => make("p", { textContent: text.replace(/ %/g, "\u00a0%") })),
+page.append(make("h1", { textContent: data.title }),
+  ...data.summary.map((text) => make("p", { textContent: text.replace(/ %/g, "\u00a0%") })),
   make("dl", {}, ...data.facts.flatMap(([name, value]) => [make("dt", { textContent: name }), make("dd", { textContent: value })])));
 if (data.sweep) showSweep(data.sweep);
 if (data.scores) showChoices();

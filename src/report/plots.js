@@ -27,7 +27,7 @@ const percent = (value) => (value == null ? "-" : value.toFixed(1) + " %");
 // Speeds are shown in the unit that gives numbers from 1 on.
 const speedUnit = (values) => (Math.max(...values.filter((v) => v != null), 0) < 1 ? ["GFLOPS", 1000] : ["TFLOPS", 1]);
 
-const base = (height) => ({ width: "container", height, autosize: { type: "fit", contains: "padding", resize: true } });
+const base = (height) => ({ width: "container", height, autosize: { type: "fit", contains: "padding" } });
 const tip = (...fields) => fields.map(([field, title]) => ({ field, title, type: "nominal" }));
 
 // Labels of a logarithmic axis: powers of ten; over less than two of them also 2 and 5 times these.
@@ -73,7 +73,10 @@ function distribution(data) {
       color: seriesColor(data, c),
       tooltip: tip(["name", "choice by"], ["text", "efficiency"], ["problem", "problem"], ["config", "config"]),
     },
-    layer: [{ mark: { type: "line", strokeWidth: 2.5 }, encoding: { strokeDash: seriesDash(data) } }, { mark: { type: "point", opacity: 0, filled: true, size: 80 } }],
+    layer: [
+      { mark: { type: "line", strokeWidth: 2.5 }, encoding: { strokeDash: seriesDash(data) } },
+      { mark: { type: "point", opacity: 0, filled: true, size: 80 } },
+    ],
   }), seriesLegend(data));
 }
 
@@ -90,11 +93,14 @@ function slice(data, group) {
       y: { field: "value", type: "nominal", title: null, sort: order, axis: { labelLimit: 130, labelFontSize: 12 } },
       yOffset: { field: "name", sort: Object.values(data.choosers) },
       color: seriesColor(data, c),
-      tooltip: tip(["value", group.by], ["name", "choice by"], ["text", "mean efficiency"], ["low", "tenth percentile"], ["problems", "problems"]),
+      tooltip: tip(["value", group.by], ["name", "choice by"], ["text", "mean efficiency"], ["low", "tenth percentile"],
+                   ["problems", "problems"]),
     },
     layer: [
-      { mark: { type: "bar" }, encoding: { x: { field: "mean", type: "quantitative", title: "mean efficiency (%)", scale: { domain: [0, 100] } } } },
-      { mark: { type: "tick", color: c.text, thickness: 2 }, encoding: { x: { field: "p10", type: "quantitative" }, color: { value: c.text } } },
+      { mark: { type: "bar" },
+        encoding: { x: { field: "mean", type: "quantitative", title: "mean efficiency (%)", scale: { domain: [0, 100] } } } },
+      { mark: { type: "tick", color: c.text, thickness: 2 },
+        encoding: { x: { field: "p10", type: "quantitative" }, color: { value: c.text } } },
     ],
   });
 }
@@ -154,8 +160,10 @@ function heat(data, axes, values, color, tooltip) {
   return (c) => ({
     ...base(340), data: { values: shown }, mark: { type: "rect", stroke: c.paper },
     encoding: {
-      x: { field: "xLabel", type: "ordinal", title: `${xName.toUpperCase()}, from`, sort: labels("x"), axis: { labelAngle: 0, labelOverlap: "greedy", labelSeparation: 3 } },
-      y: { field: "yLabel", type: "ordinal", title: `${yName.toUpperCase()}, from`, sort: labels("y").reverse(), axis: { labelOverlap: "greedy" } },
+      x: { field: "xLabel", type: "ordinal", title: `${xName.toUpperCase()}, from`, sort: labels("x"),
+           axis: { labelAngle: 0, labelOverlap: "greedy", labelSeparation: 3 } },
+      y: { field: "yLabel", type: "ordinal", title: `${yName.toUpperCase()}, from`, sort: labels("y").reverse(),
+           axis: { labelOverlap: "greedy" } },
       color: color(c), tooltip,
     },
   });
@@ -238,7 +246,8 @@ function confidence(data) {
 // Rows of a sweep by their noise.
 function noise(sweep) {
   const passes = { 1: "first pass, every config", 2: "second pass, the fastest configs" };
-  const names = Object.keys(passes).filter((pass) => sweep.noise.some((v) => v.pass === Number(pass))).map((pass) => passes[pass]);
+  const names = Object.keys(passes).filter((pass) => sweep.noise.some((v) => v.pass === Number(pass)))
+    .map((pass) => passes[pass]);
   const values = sweep.noise.map((v) => ({ ...v, name: passes[v.pass] }));
   const order = [...new Set([...values].sort((a, b) => a.place - b.place).map((v) => v.label))];
   const range = (c) => [c.series.model, c.series.first];
@@ -247,7 +256,7 @@ function noise(sweep) {
     encoding: {
       x: { field: "label", type: "nominal", sort: order, title: "spread of the samples, up to (% of the time)", axis: { labelAngle: 0 } },
       xOffset: { field: "name", sort: names },
-      y: { field: "rows", type: "quantitative", title: "rows", axis: { format: ",~s", tickMinStep: 1 } },
+      y: { field: "rows", type: "quantitative", title: "rows", axis: { format: ",~r", tickMinStep: 1 } },
       color: { field: "name", type: "nominal", legend: null, scale: { domain: names, range: range(c) } },
       tooltip: tip(["rows", "rows"], ["problem", "noisiest problem"], ["config", "its config"]),
     },
@@ -255,17 +264,20 @@ function noise(sweep) {
 }
 
 // A line over the course of a sweep.
-function course(values, [x, xTitle], [y, yTitle], tooltip) {
+function course(values, [x, xTitle], [y, yTitle], tooltip, zero) {
   return (c) => ({
     ...base(220), data: { values },
     encoding: {
-      x: { field: x, type: "quantitative", title: xTitle, scale: { nice: false, zero: false }, axis: { format: ",~s" } },
-      y: { field: y, type: "quantitative", title: yTitle, axis: { format: ",~s" } }, tooltip,
+      x: { field: x, type: "quantitative", title: xTitle, scale: { nice: false, zero: false }, axis: { format: ",~r", tickMinStep: 1 } },
+      y: { field: y, type: "quantitative", title: yTitle, scale: { zero }, axis: { format: ",~r" } }, tooltip,
     },
-    layer: [{ mark: { type: "line", color: c.series.model } }, { mark: { type: "point", opacity: 0.6, filled: true, size: 18, color: c.series.model } }],
+    layer: [
+      { mark: { type: "line", color: c.series.model } },
+      { mark: { type: "point", opacity: 0.6, filled: true, size: 18, color: c.series.model } },
+    ],
   });
 }
 const rate = (sweep) => course(sweep.rate, ["rows", "rows measured so far"], ["per_second", "rows per second of kernel time"],
-  tip(["per_second", "rows per second"], ["rows", "rows so far"], ["problem", "longest problem"], ["config", "its config"]));
+  tip(["per_second", "rows per second"], ["rows", "rows so far"], ["problem", "longest problem"], ["config", "its config"]), true);
 const clocks = (sweep) => course(sweep.clocks, ["batch", "batch of measurements"], ["mhz", "clock (MHz)"],
-  tip(["mhz", "MHz"], ["batch", "batch"]));
+  tip(["mhz", "MHz"], ["batch", "batch"]), false);

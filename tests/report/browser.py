@@ -147,7 +147,9 @@ class Page:
         return [[self._tooltip(x, y) for x, y in points] for points in plots]
 
     def _tooltip(self, x, y):
-        top = self.evaluate(f"scrollTo(0, {y} - innerHeight / 2), scrollY")
+        # The browser finds what is below the pointer after it has drawn the scrolled page.
+        top = self.evaluate(f"""scrollTo(0, {y} - innerHeight / 2),
+            new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(scrollY))))""")
         self._call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y - top)
         return self.evaluate("document.querySelector('#vg-tooltip-element.visible')?.textContent ?? ''")
 

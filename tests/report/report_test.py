@@ -10,9 +10,11 @@ overlap or are cut off, the page does not scroll sideways, a hover names the pro
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
+import zlib
 
 sys.dont_write_bytecode = True
 from browser import Browser, find_chromium  # noqa: E402
@@ -97,7 +99,9 @@ TABLES = r"""
 # Another pair of sizes for the maps: complaints as texts.
 SIZES = r"""
 (async () => {
-  const select = document.querySelector("select"), titles = () => [...document.querySelectorAll(".role-axis-title text")].map((t) => t.textContent);
+  const select = document.querySelector("select");
+  if (!select) return [];  // a sweep without a complete problem
+  const titles = () => [...document.querySelectorAll(".role-axis-title text")].map((t) => t.textContent);
   if (titles().includes("K, from")) return ["the maps begin with K"];
   select.value = 1;
   select.dispatchEvent(new Event("change"));
@@ -112,6 +116,19 @@ BROKEN = """<!DOCTYPE html><body style="width:3000px"><h2>Broken</h2><div><figur
 <script>console.error("a complaint"); fetch("https://example.invalid/"); document.documentElement.dataset.drawn = 1;</script>"""
 
 
+def journal_line(payload):
+    """A line with its checksum (docs/formats/journal.md)."""
+    digits, crc = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_", zlib.crc32(payload.encode())
+    return "".join(digits[crc >> 6 * i & 63] for i in reversed(range(6))) + payload + "\n"
+
+
+def write_failing_journal(of, out):
+    """The journal of a sweep that goes on, with failures and clocks; its first line is that of a journal of the same manifest."""
+    lines = ["S1700000000 boot", "Pa0.1:0-5", "a0o10,5,4", "a1o20,30,4", "a2O30,200,4", "TC(1,2) is 3 instead of 4", "a3w,,,,0",
+             "Tsignal 11", "a4c,,,,1", "a5t", *(f"Ca{2500 - 20 * i}" for i in range(12))]
+    out.write_text(of.read_text().splitlines(keepends=True)[0] + "".join(map(journal_line, lines)))
+
+
 def check_the_checks(browser, folder):
     file = folder / "broken.html"
     file.write_text(BROKEN)
@@ -124,10 +141,11 @@ def check_the_checks(browser, folder):
 
 
 def check_hover(page):
-    """Some tooltip of every plot names a problem and a config; those of means over problems have their number."""
+    """Some tooltip of every plot names a problem and a config; those of means over problems have their number, and
+    those of the clock their batch."""
     found = []
     for plot, texts in enumerate(page.hover(".role-mark path")):
-        if not any("problem" in text and "config" in text or re.search(r"problems\d", text) for text in texts):
+        if not any("problem" in text and "config" in text or re.search(r"(problems|batch)\d", text) for text in texts):
             found.append(f"plot {plot}: no hover names a problem and a config, only {texts}")
     return found
 
@@ -189,6 +207,10 @@ def main():
         }
         run("sweep", "--problems", "smoke", "--rules", "default", "--budget", 5, "--out", folder / "sweep")
         reports["sweep"] = (folder / "sweep",)
+        (folder / "failing").mkdir()
+        shutil.copy(folder / "sweep/manifest.json", folder / "failing")
+        write_failing_journal(folder / "sweep/journal.log", folder / "failing/journal.log")
+        reports["failing_sweep"] = (folder / "failing",)
         (folder / "one.csv").write_text(ONE_PROBLEM)
         run("dataset", "import", "one.csv", "--device", "epyc-7763", "--out", "one.parquet")
         reports["one_problem"] = (folder / "one.parquet",)
