@@ -310,9 +310,14 @@ void declare_providers_of_environment() {
   static bool began = false;
   const std::lock_guard lock(mutex);
   if (std::exchange(began, true)) return;  // also while the files are read
-  const char* const listed = std::getenv("KSCOUT_FAMILIES");
-  for (const std::string_view entry : split(listed ? listed : "", ':')) {
-    if (!entry.empty()) declare_listed(std::filesystem::path(entry));
+  try {
+    const char* const listed = std::getenv("KSCOUT_FAMILIES");
+    for (const std::string_view entry : split(listed ? listed : "", ':')) {
+      if (!entry.empty()) declare_listed(std::filesystem::path(entry));
+    }
+  } catch (...) {
+    began = false;  // the next name that is not known gives the same error
+    throw;
   }
 }
 

@@ -1,7 +1,13 @@
 #include "preload/refine.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
+
+#include <kscout/provider.h>
+
+#include "dispatch/timed_choice.h"
+#include "provider/nvidia/nvidia.h"
 
 namespace kscout::preload {
 
@@ -85,6 +91,30 @@ std::optional<Contest::Result> Contest::result(EventTimer& timer) noexcept {
   over_.store(true, std::memory_order_release);
   if (pick_us_ == kNone || library_us_ == kNone) return std::nullopt;
   return Result{pick_us_, library_us_};
+}
+
+void store(const Contest::Pick& pick, const Contest::Result& result, const KernelConfig& library,
+           const std::string& limits, Backend& gpu, const std::filesystem::path& db) {
+  const KernelConfig ours = nvidia_member_config(pick.config);
+  Fastest fastest{.time_us = result.pick_us, .next_us = result.library_us, .timed = 2};
+  if (result.is_library_faster()) {
+    std::swap(fastest.time_us, fastest.next_us);
+  } else if (pick.copies_us > 0) {
+    // The kernel's time on the copies. Nothing else was timed on them.
+    fastest.time_us = std::max(fastest.time_us - pick.copies_us, 0.1 * fastest.time_us);
+    fastest.next_us = Choice::unknown;
+    fastest.timed = 1;
+  }
+  StoredDecision decision = result.is_library_faster() ? decision_of(pick.problem, library, fastest, gpu)
+                                                       : decision_of(pick.form, ours, fastest, gpu);
+  decision.limits = limits;
+  std::vector<StoredTiming> timings;
+  if (!(pick.copies_us > 0)) {
+    const Signature signature = signature_of(pick.problem);
+    timings = {timing_of(pick.problem, config_name(signature, library), result.library_us, gpu),
+               timing_of(pick.problem, config_name(signature, ours), result.pick_us, gpu)};
+  }
+  DecisionDb(db).put(std::span(&decision, 1), timings);
 }
 
 }  // namespace kscout::preload

@@ -14,13 +14,16 @@
 /// same product. Nothing waits for the GPU: events around a call are read at a later call, when the GPU has
 /// passed them.
 #include <atomic>
+#include <filesystem>
 #include <limits>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include <kscout/any_problem.h>
+#include <kscout/backend.h>
 #include <kscout/config.h>
 
 #include "preload/workspaces.h"
@@ -99,5 +102,11 @@ class Contest {
   std::vector<Sample> open_;
   double pick_us_ = kNone, library_us_ = kNone;
 };
+
+/// Stores the faster of the pick and `library`, the config of the library's own kernel, as a decision under
+/// `limits` (print(Limits)), and both times as timings. Of a pick on copies, the kernel's own time is stored
+/// without the copies, and no timings. Throws the errors of DecisionDb.
+void store(const Contest::Pick& pick, const Contest::Result& result, const KernelConfig& library,
+           const std::string& limits, Backend& gpu, const std::filesystem::path& db);
 
 }  // namespace kscout::preload

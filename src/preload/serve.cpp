@@ -349,36 +349,11 @@ void Server::settle(Decision& one) noexcept {
     one.saved_us = result->library_us - result->pick_us;
   }
   try {
-    remember(one.contest->pick(), *result);
+    store(one.contest->pick(), *result, library_config(), print(kLimits), *gpu_, settings_.db);
   } catch (const std::exception& error) {  // other processes have to time the problem again
     if (!reported_lost_.exchange(true))
       std::fprintf(stderr, "kscout exec: what --refine timed is not stored: %s\n", error.what());
   }
-}
-
-void Server::remember(const Contest::Pick& pick, const Contest::Result& result) {
-  const bool library = result.is_library_faster();
-  Fastest fastest{.time_us = library ? result.library_us : result.pick_us,
-                  .next_us = library ? result.pick_us : result.library_us,
-                  .timed = 2};
-  if (!library && pick.copies_us > 0) {
-    // The kernel's time on the copies. Nothing else was timed on them.
-    fastest.time_us = std::max(fastest.time_us - pick.copies_us, 0.1 * fastest.time_us);
-    fastest.next_us = Choice::unknown;
-    fastest.timed = 1;
-  }
-  std::vector<StoredTiming> timings;
-  if (!(pick.copies_us > 0)) {
-    const Signature signature = signature_of(pick.problem);
-    timings = {timing_of(pick.problem, config_name(signature, library_config()), result.library_us, *gpu_),
-               timing_of(pick.problem, config_name(signature, nvidia_member_config(pick.config)),
-                         result.pick_us, *gpu_)};
-  }
-  StoredDecision decision =
-      decision_of(library ? pick.problem : pick.form,
-                  library ? library_config() : nvidia_member_config(pick.config), fastest, *gpu_);
-  decision.limits = print(kLimits);
-  DecisionDb(settings_.db).put(std::span(&decision, 1), timings);
 }
 
 std::optional<Solution> Server::timed_form(const GemmProblem& problem) const {

@@ -137,7 +137,6 @@ class Server {
   std::uint64_t given_back() const noexcept;
   /// Ends the contest of a decision whose samples are known.
   void settle(Decision& decision) noexcept;
-  void remember(const Contest::Pick& pick, const Contest::Result& result);
   /// The pick on copies that was faster than the library when both were timed.
   std::optional<Solution> timed_form(const GemmProblem& problem) const;
   /// The config that stands for the library's own kernel, of the release that the program has loaded.

@@ -350,6 +350,12 @@ TrainingResult train(std::span<const MeasurementTable> tables, std::vector<Famil
   if (options.targets.empty()) fail(Errc::invalid_argument, "no target to train: give at least one");
   check_any_cpu(options);
   const bool any = options.devices == TrainFor::any_cpu;
+  if (options.guard_share > 0 && (any || !options.guard || !has_suggestions(families)))
+    fail(Errc::invalid_argument,
+         "--guard-share {}: a guard is for kernels of one library that suggests some, and the candidates are "
+         "not such; "
+         "leave it out",
+         options.guard_share);
   std::vector<MeasurementTable> of_rule_set;
   if (any) tables = of_rule_set = rows_of_rule_set(tables, families.front().rules);
   TrainingSet set = make_training_set(tables, families, *schema, options.handicap, options.devices);
@@ -419,13 +425,12 @@ TrainingResult train(std::span<const MeasurementTable> tables, std::vector<Famil
     const auto choices = observed_choices(set, data.targets.front(), scores, fold_of, data.families);
     if (options.guard && has_suggestions(data.families)) data.guard = Guard{};
     if (options.guard_share > 0) {
-      const auto guard = fit_guard(choices, options.guard_share);
-      if (!guard || !options.guard || !data.guard)
+      data.guard = fit_guard(choices, options.guard_share);
+      if (!data.guard)
         fail(Errc::invalid_argument,
-             "a guard needs {} problems whose first suggestion of the library was measured, and the "
-             "suggestion among the candidates; without a share of its speed, the default guard holds",
+             "--guard-share: the library's first suggestion was measured on fewer than {} problems; leave it "
+             "out",
              kMinChoices);
-      data.guard = guard;
     }
     confidence = fit_confidence(choices);
     if (confidence) data.confidence = confidence->confidence;

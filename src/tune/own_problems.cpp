@@ -95,7 +95,7 @@ class DefaultTimes {
   std::vector<std::pair<Signature, KernelConfig>> defaults_;
 };
 
-/// Times a library, a model's choice and the fastest config by turns.
+/// Times a library, a model's choice and the fastest config, interleaved.
 class BlasTimes {
  public:
   explicit BlasTimes(Against against) : library_(blas_backend(word(against))), bench_(kProtocol, 1) {}

@@ -71,8 +71,8 @@ std::string leave_out_uncomputable(std::vector<Problem>& problems, const std::st
 MeasurementTable rows_of_problems(const MeasurementTable& table, const std::vector<Problem>& problems);
 
 /// Evaluates a model on the caller's own problems among the measurements. The times of kernels are those of
-/// the table. Libraries of the CPU are timed here, by turns with the model's choice and the fastest config,
-/// all three times anew. Throws unsupported when the library is missing.
+/// the table. Libraries of the CPU are timed here, interleaved with the model's choice and the fastest
+/// config, all three times anew. Throws unsupported when the library is missing.
 OwnResult evaluate_own(const OwnRequest& request, const std::filesystem::path& model,
                        const MeasurementTable& table);
 
