@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <map>
 #include <numeric>
 #include <optional>
 #include <unordered_set>
@@ -14,6 +15,7 @@
 
 #include "backend/cuda/cuda_backend.h"
 #include "backend/hip/hip_backend.h"
+#include "backend/library/found_libraries.h"
 #include "backend/library/library_backend.h"
 #include "compiler_options.h"
 #include "core/device_facts.h"
@@ -21,6 +23,7 @@
 #include "measure/timing.h"
 #include "op/problem_sets.h"
 #include "options.h"
+#include "provider/joint.h"
 #include "sweep/journal.h"
 #include "sweep/plan.h"
 #include "sweep_report.h"
@@ -161,6 +164,23 @@ std::vector<Problem> problems_to_sweep(const SweepVerb& options, const Device& d
   return problems;
 }
 
+/// Throws unsupported when none of the planned kernels of a joint family's member is here.
+void check_members(const SweepPlan& plan, Backend& backend) {
+  std::map<std::int32_t, std::string> missing;  // by the value of axis `by`; empty: some kernel is here
+  for (std::size_t p = 0; p < plan.problems.size(); ++p) {
+    const Signature signature = signature_of(plan.problems[p]);
+    for (const std::uint32_t candidate : plan.candidates[p]) {
+      const KernelConfig& config = plan.configs[candidate];
+      const auto known = missing.find(config[0]);
+      if (known != missing.end() && known->second.empty()) continue;
+      missing[config[0]] = backend.absence(signature, config);
+    }
+  }
+  for (const auto& [by, why] : missing) {
+    if (!why.empty()) fail(Errc::unsupported, "provider {}: {}", plan.provider, why);
+  }
+}
+
 /// Plans the sweep of problems of one op.
 SweepPlan plan_of(const SweepVerb& options, const std::vector<Problem>& problems, PlanRequest request,
                   Backend& backend) {
@@ -170,6 +190,10 @@ SweepPlan plan_of(const SweepVerb& options, const std::vector<Problem>& problems
   check_formula(request.provider, op, "--filter", request.filter);
   SweepPlan plan = plan_for_workers(merge_equal(problems), request, backend.device(), options);
   plan.provenance.merge(backend.versions());
+  if (joint_provider(plan.provider)) {
+    check_members(plan, backend);
+    plan.provenance.merge(FoundLibraries::of(backend.name()).versions());
+  }
   return plan;
 }
 

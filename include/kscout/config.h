@@ -31,11 +31,13 @@ struct Axis {
   bool launch = false;  ///< passed at launch: configs that differ only in such axes share one compiled kernel
 };
 
-/// The axes of one provider and operation. Spaces are constants of the program and compared by address.
+/// The axes of one provider and operation. Spaces stay until the process ends and are compared by address.
 struct ConfigSpace {
   std::string_view provider;
   Op op;
   std::span<const Axis> axes;
+  /// Of a joint provider: the spaces of its members, by the value of axis 0.
+  std::span<const ConfigSpace* const> members = {};
 
   /// Position of an axis; throws invalid_argument naming the nearest axis.
   KSCOUT_API std::size_t axis_index(std::string_view name) const;

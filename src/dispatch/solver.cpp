@@ -15,6 +15,7 @@
 #include "provider/hopper/hopper_time.h"
 #include "select/class_table.h"
 #include "select/decision_db.h"
+#include "select/model.h"
 
 namespace kscout {
 
@@ -167,7 +168,8 @@ Solver::Selectors& Solver::selectors(Backend& backend, const Signature& signatur
   const auto key = std::tuple(&backend, signature.op, signature.dtype_a);
   if (const auto known = found_.find(key); known != found_.end()) return known->second;
   Selectors chain;
-  if (const auto model = find_model_or_any_cpu(signature.op, signature.dtype_a, backend.device())) {
+  const auto executes = [&](std::string_view provider) { return backend.executes(provider); };
+  if (const auto model = find_model_or_any_cpu(signature.op, signature.dtype_a, backend.device(), executes)) {
     chain.push_back(Selector::load(
         *model, {.provider = std::string(backend.provider_for(signature.op)),
                  .device = backend.device(),

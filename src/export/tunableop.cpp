@@ -8,7 +8,7 @@
 
 #include "core/fail.h"
 #include "op/gemm/tunableop.h"
-#include "provider/nvidia/nvidia.h"
+#include "provider/joint.h"
 
 namespace kscout {
 
@@ -34,8 +34,7 @@ struct LeftOut {
 
 /// The third column, or why there is none.
 std::variant<std::string, LeftOut> solution_of(const KernelConfig& chosen, TunableOpTable& table) {
-  const KernelConfig config =
-      chosen.space->provider == nvidia_provider().name() ? nvidia_member_config(chosen) : chosen;
+  const KernelConfig config = member_config(chosen);
   if (config.space != &cublaslt_gemm_space)
     return LeftOut{fmt::format("with a kernel of provider {}", config.space->provider)};
   const CublasLtConfig algorithm = CublasLtConfig::from(config);

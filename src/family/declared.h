@@ -22,8 +22,9 @@ inline constexpr std::string_view kFamilySuffix = ".kscout-family.toml";
 /// line.
 std::unique_ptr<const Provider> read_declaration(std::string_view toml, std::string_view file);
 
-/// The declaration of a declared provider, as it was read; empty for the providers of the program.
-std::string_view declaration_of(std::string_view provider) noexcept;
+/// The declaration of a declared provider, as it was read; empty for the providers of the program. Before
+/// that of a joint family stand those of its members, each followed by a form feed.
+std::string declaration_of(std::string_view provider);
 
 /// The family that the declaration of the space's provider holds; null for the providers of the program.
 const FamilyFile* declared_family(const ConfigSpace& space) noexcept;

@@ -18,7 +18,7 @@
 #include "family/family_file.h"
 #include "family/rules.h"
 #include "provider/ck_tile/family/ck_builder.h"
-#include "provider/nvidia/nvidia.h"
+#include "provider/joint.h"
 
 namespace kscout {
 namespace {
@@ -175,7 +175,7 @@ const FamilyFile& family_file(std::string_view provider_name, Op op) {
   const ConfigSpace& space = provider(provider_name).space(op);
   if (const FamilyFile* const declared = declared_family(space)) return *declared;
   const std::string file = family_file_name(provider_name, op);
-  const std::vector<Rule> of_members = members_applicability_rules(provider_name, op);  // reads files itself
+  const std::vector<Rule> of_members = members_applicability_rules(space);  // reads files itself
   const std::lock_guard lock(reading_family_files);
   static std::map<const ConfigSpace*, FamilyFile> files;
   const auto known = files.find(&space);
@@ -341,14 +341,14 @@ ConfigTable members_of(std::string_view list, const FamilyFile& file, const Sign
   for (const MemberSet& of : member_sets(list, file)) {
     const ConfigTable own = enumerate_configs(family_file(of.member, signature.op),
                                               member_request(of, signature, device), nullptr);
-    for (std::size_t i = 0; i < own.size(); ++i) joint.push_back(nvidia_config(own[i]));
+    for (std::size_t i = 0; i < own.size(); ++i) joint.push_back(joint_config(*file.space, own[i]));
   }
   return joint;
 }
 
 WhyNot why_not_members(std::string_view list, const FamilyFile& file, const FamilyRequest& request,
                        const KernelConfig& config) {
-  const KernelConfig own = nvidia_member_config(config);
+  const KernelConfig own = member_config(config);
   const std::string_view member = own.space->provider;
   WhyNot answer;
   for (const MemberSet& of : member_sets(list, file)) {
@@ -364,11 +364,11 @@ WhyNot why_not_members(std::string_view list, const FamilyFile& file, const Fami
   return answer;
 }
 
-std::vector<Rule> members_applicability_rules(std::string_view provider, Op op) {
+std::vector<Rule> members_applicability_rules(const ConfigSpace& joint) {
   std::vector<Rule> rules;
-  if (provider != nvidia_provider().name()) return rules;
-  for (const std::string_view member : nvidia_members()) {
-    for (Rule rule : family_file(member, op).rules) {
+  for (const ConfigSpace* const space : joint.members) {
+    const std::string_view member = space->provider;
+    for (Rule rule : family_file(member, joint.op).rules) {
       if (rule.kind != RuleKind::applicability) continue;
       rule.name = fmt::format("{}-{}", member, rule.name);
       rule.admits = fmt::format("c.by != '{}' or ({})", member, rule.admits);

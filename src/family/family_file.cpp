@@ -42,7 +42,7 @@ class Reader : private TomlReader {
                {"provider", "op", "include", "formula", "table", "axes", "rule", "rule_set", "signatures",
                 "releases", "limits", "compiled",
                 // of a declared provider (family/declared.cpp)
-                "help", "runs_on", "axis", "traits"});
+                "help", "runs_on", "axis", "traits", "members"});
     check_identity(root, "provider", space_.provider);
     check_identity(root, "op", word(space_.op));
     read_terms(root);
@@ -400,6 +400,10 @@ class Reader : private TomlReader {
         continue;
       }
       if (node == nullptr && common_) node = common_->get(axis.name);
+      if (node == nullptr && i > 0 && !space_.members.empty()) {
+        block.values[i].push_back({0, {}});  // an axis of another member
+        continue;
+      }
       if (node == nullptr) {
         complain(table, fmt::format("a block of rule set '{}' leaves out axis '{}'", set, axis.name));
       }

@@ -212,9 +212,9 @@ ConfigTable members_of(std::string_view list, const FamilyFile& file, const Sign
 WhyNot why_not_members(std::string_view list, const FamilyFile& file, const FamilyRequest& request,
                        const KernelConfig& config);
 
-/// The members' applicability rules, each restricted to the configs of its member; empty when the provider is
+/// The members' applicability rules, each restricted to the configs of its member; empty when the space is
 /// not a joint one.
-std::vector<Rule> members_applicability_rules(std::string_view provider, Op op);
+std::vector<Rule> members_applicability_rules(const ConfigSpace& joint);
 
 /// Name of the rule set of measurements whose configs no rules enumerated (imports, kernel libraries, CK
 /// Tile's benchmarks). A model for such measurements chooses among the measured configs.

@@ -13,7 +13,7 @@
 #include "expr/expr.h"
 #include "family/family_file.h"
 #include "family/rules.h"
-#include "provider/nvidia/nvidia.h"
+#include "provider/joint.h"
 
 namespace kscout {
 namespace {
@@ -167,7 +167,7 @@ expr::Inputs inputs_of(const expr::Program& program, ProblemRef problem, const S
 
 /// The values of the two formulas of CompiledRules::limits.
 std::vector<double> limit_values(ProblemRef problem, const KernelConfig& asked, const Device& device) {
-  const KernelConfig config = nvidia_member_config(asked);
+  const KernelConfig config = member_config(asked);
   const Signature signature = signature_of(problem);
   const expr::Program& program = rules_of(*config.space).limits;
   return expr::values_of(program, inputs_of(program, problem, signature, config, device));
@@ -223,7 +223,7 @@ std::string rule_refusal(ProblemRef problem, const KernelConfig& config, const D
 Verdict rule_verdict(ProblemRef problem, const KernelConfig& asked, const Device& device) {
   check(problem);
   if (!asked.space) fail(Errc::invalid_argument, "{}: the config has no space", print(problem));
-  const KernelConfig config = nvidia_member_config(asked);
+  const KernelConfig config = member_config(asked);
   if (config.space->op != problem.op()) {
     return {
         VerdictStatus::refused, "operation",

@@ -7,7 +7,7 @@
 #include <kscout/provider.h>
 
 #include "dispatch/timed_choice.h"
-#include "provider/nvidia/nvidia.h"
+#include "provider/joint.h"
 
 namespace kscout::preload {
 
@@ -95,7 +95,7 @@ std::optional<Contest::Result> Contest::result(EventTimer& timer) noexcept {
 
 void store(const Contest::Pick& pick, const Contest::Result& result, const KernelConfig& library,
            const std::string& limits, Backend& gpu, const std::filesystem::path& db) {
-  const KernelConfig ours = nvidia_member_config(pick.config);
+  const KernelConfig ours = member_config(pick.config);
   Fastest fastest{.time_us = result.pick_us, .next_us = result.library_us, .timed = 2};
   if (result.is_library_faster()) {
     std::swap(fastest.time_us, fastest.next_us);

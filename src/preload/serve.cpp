@@ -25,7 +25,7 @@
 #include "dispatch/timed_choice.h"
 #include "provider/cublaslt/cublaslt.h"
 #include "provider/hopper/hopper.h"
-#include "provider/nvidia/nvidia.h"
+#include "provider/joint.h"
 #include "select/class_table.h"
 
 namespace kscout::preload {
@@ -93,14 +93,14 @@ bool are_timings_disabled() {
 
 /// Whether a config stands for the first suggestion of the library.
 bool is_first_suggestion(const KernelConfig& config) {
-  const KernelConfig member = nvidia_member_config(config);
+  const KernelConfig member = member_config(config);
   return member.space == &cublaslt_gemm_space && CublasLtConfig::from(member).suggestion == 1;
 }
 
 /// The release of cuBLASLt to which a config is bound; 0: none. Only the first suggestion means the same in
 /// each release.
 bool needs_release(const KernelConfig& config, std::int32_t* release = nullptr) {
-  const KernelConfig member = nvidia_member_config(config);
+  const KernelConfig member = member_config(config);
   if (member.space != &cublaslt_gemm_space) return false;
   const CublasLtConfig c = CublasLtConfig::from(member);
   if (release) *release = c.version;
@@ -376,7 +376,7 @@ KernelConfig Server::library_config() const {
 
 bool Server::is_library(const KernelConfig& config) const {
   if (!is_first_suggestion(config)) return false;
-  const std::int32_t of = CublasLtConfig::from(nvidia_member_config(config)).version;
+  const std::int32_t of = CublasLtConfig::from(member_config(config)).version;
   return of == 0 || of == release_;
 }
 
@@ -548,15 +548,15 @@ void Server::choose(const GemmProblem& problem, Decision& decision) {
     return;
   }
   const ExecutionForm& form = solution.form;
-  const bool own = !form.padded() && (is_first_suggestion(solution.choice.config) ||
-                                      (!suggested.empty() && same_library_ &&
-                                       nvidia_member_config(solution.choice.config) == suggested.front()));
+  const bool own =
+      !form.padded() &&
+      (is_first_suggestion(solution.choice.config) ||
+       (!suggested.empty() && same_library_ && member_config(solution.choice.config) == suggested.front()));
   const double ours_us =
       std::max(solution.choice.time_us, gpu_->min_us(form.problem, solution.choice.config)) +
       solution.copies_us;
   const Choice* const timed = timings_.find(form.problem, kLimits);
-  const bool is_timed =
-      timed && nvidia_member_config(timed->config) == nvidia_member_config(solution.choice.config);
+  const bool is_timed = timed && member_config(timed->config) == member_config(solution.choice.config);
   const bool knows_both = is_timed && !form.padded() && !std::isnan(timed->margin);
   const double saved_us = knows_both ? timed->margin * timed->time_us : by->own_us(problem, *gpu_) - ours_us;
   decision.saved_us = std::isnan(saved_us) ? 0 : std::max(saved_us, 0.0);

@@ -16,9 +16,9 @@
 #include "provider/cutlass/cutlass.h"
 #include "provider/declared.h"
 #include "provider/hopper/hopper.h"
+#include "provider/joint.h"
 #include "provider/miopen/miopen.h"
 #include "provider/native/native.h"
-#include "provider/nvidia/nvidia.h"
 
 namespace kscout {
 namespace {
@@ -37,6 +37,12 @@ bool is_cutlass_name(std::string_view name) noexcept { return name.starts_with("
 bool is_hopper_name(std::string_view name) noexcept { return name.starts_with("hopper_"); }
 
 bool is_miopen_name(std::string_view name) noexcept { return name.starts_with("miopen_"); }
+
+const Provider& nvidia_provider() {
+  static const JointProvider provider("nvidia", "cublaslt and cutlass as one family, run by backend cuda",
+                                      {Op::gemm}, {"cublaslt", "cutlass"});
+  return provider;
+}
 
 /// For joint providers, whose names are those of the members.
 bool is_nobodys_name(std::string_view) noexcept { return false; }
@@ -111,6 +117,11 @@ const Provider& provider(std::string_view name) {
   if (const Provider* const known = declared_provider(name)) return *known;
   fail(Errc::invalid_argument, "{}; KSCOUT_FAMILIES names the files of others",
        unknown_name_message("provider", name, provider_names()));
+}
+
+const JointProvider* joint_provider(std::string_view name) noexcept {
+  if (name == "nvidia") return static_cast<const JointProvider*>(&nvidia_provider());
+  return dynamic_cast<const JointProvider*>(declared_provider(name));
 }
 
 std::span<const std::string_view> provider_names() noexcept { return all_declared.load()->names; }

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <system_error>
 
 #include <fmt/format.h>
@@ -49,6 +50,21 @@ bool is_model_folder(const fs::path& folder) {
   return fs::is_regular_file(folder / "model.ksf", ignored);
 }
 
+using Admits = std::function<bool(const fs::path& folder)>;
+
+bool any_folder(const fs::path&) { return true; }
+
+std::optional<fs::path> first_model(Op op, DType dtype, const Device& device, const Admits& admits) {
+  for (const DType type : answering_types(op, dtype, device)) {
+    const std::string name = model_folder_name(op, type, device);
+    for (const fs::path& folder : model_search_path()) {
+      if (is_model_folder(folder / name) && admits(folder / name)) return folder / name;
+      if (folder.filename() == name && is_model_folder(folder) && admits(folder)) return folder;
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::string model_folder_name(Op op, DType dtype, const Device& device) {
@@ -75,14 +91,7 @@ std::vector<fs::path> model_search_path() {
 }
 
 std::optional<fs::path> find_model(Op op, DType dtype, const Device& device) {
-  for (const DType type : answering_types(op, dtype, device)) {
-    const std::string name = model_folder_name(op, type, device);
-    for (const fs::path& folder : model_search_path()) {
-      if (is_model_folder(folder / name)) return folder / name;
-      if (folder.filename() == name && is_model_folder(folder)) return folder;
-    }
-  }
-  return std::nullopt;
+  return first_model(op, dtype, device, any_folder);
 }
 
 std::string device_refusal(const Device& trained, const Device& device, DevicePolicy policy) {
@@ -183,6 +192,14 @@ fs::path better_of(const fs::path& exact, Op op, DType dtype, const Device& devi
   return find_model(op, dtype, any_cpu()).value_or(exact);
 }
 
+std::optional<fs::path> model_or_any_cpu(Op op, DType dtype, const Device& device, const Admits& admits) {
+  const auto exact = first_model(op, dtype, device, admits);
+  if (device.kind != DeviceKind::cpu) return exact;
+  if (!exact) return first_model(op, dtype, any_cpu(), admits);
+  fs::path better = better_of(*exact, op, dtype, device);
+  return admits(better) ? better : *exact;
+}
+
 }  // namespace
 
 std::string any_cpu_note(std::span<const Device> known, const Device& device) {
@@ -211,8 +228,18 @@ std::string any_cpu_note(std::span<const Device> known, const Device& device) {
 }
 
 std::optional<fs::path> find_model_or_any_cpu(Op op, DType dtype, const Device& device) {
-  if (auto exact = find_model(op, dtype, device)) return better_of(*exact, op, dtype, device);
-  return device.kind == DeviceKind::cpu ? find_model(op, dtype, any_cpu()) : std::nullopt;
+  return model_or_any_cpu(op, dtype, device, any_folder);
+}
+
+std::optional<fs::path> find_model_or_any_cpu(Op op, DType dtype, const Device& device,
+                                              const std::function<bool(std::string_view)>& executes) {
+  return model_or_any_cpu(op, dtype, device, [&](const fs::path& folder) {
+    try {
+      return executes(model_provider(folder));
+    } catch (const Error&) {
+      return true;
+    }
+  });
 }
 
 std::optional<fs::path> find_model(Op op, DType dtype, const Device& device, DevicePolicy policy) {

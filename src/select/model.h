@@ -13,6 +13,7 @@
 /// an old model. Bytes: docs/formats/ksf.md. Copies share their data; all calls are safe in many threads.
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -251,6 +252,15 @@ constexpr std::optional<DType> other_half(DType dtype) noexcept {
 /// The device that a model answers for when none is named: the device that it was trained on, or this
 /// machine's CPU for a model for any CPU. Reads only a part of the file. Throws the errors of Model::load.
 Device model_device(const std::filesystem::path& folder_or_file);
+
+/// The provider of a model, which is known from then on. Reads only a part of the file. Throws the errors of
+/// Model::load.
+std::string model_provider(const std::filesystem::path& folder_or_file);
+
+/// find_model_or_any_cpu() among the models whose provider `executes` admits: a backend passes over the
+/// models of kernels that another one runs. Damaged models are admitted: loading them reports the error.
+std::optional<std::filesystem::path> find_model_or_any_cpu(
+    Op op, DType dtype, const Device& device, const std::function<bool(std::string_view provider)>& executes);
 
 /// What a model's file says about its rank before the model for any CPU. Reads only a part of the file.
 /// Throws the errors of Model::load.

@@ -254,12 +254,18 @@ std::vector<Family> read_families(Sections& sections, const Json& meta,
   return families;
 }
 
+/// The model's provider, declared if the program lacks it.
+std::string declared_provider_of(const Json& meta) {
+  std::string of = text_at(meta, "provider");
+  if (meta.contains("declaration"))
+    declare_if_unknown(of, text_at(meta, "declaration"), ".ksf: the declaration");
+  return of;
+}
+
 /// The config space of the model's provider and op. When the program lacks that space, the model is not
 /// corrupt, only unsupported.
 const ConfigSpace& space_of(const Json& meta) {
-  const std::string of = text_at(meta, "provider"), op = text_at(meta, "op");
-  if (meta.contains("declaration"))
-    declare_if_unknown(of, text_at(meta, "declaration"), ".ksf: the declaration");
+  const std::string of = declared_provider_of(meta), op = text_at(meta, "op");
   try {
     return provider(of).space(parse<Op>(op));
   } catch (const Error& error) {
@@ -418,6 +424,10 @@ Device model_device(const std::filesystem::path& folder_or_file) {
     if (is_for_any_cpu(meta)) return detect_cpu();
     return record_from_json<Device>(member(meta, "device"), ".ksf: device");
   });
+}
+
+std::string model_provider(const std::filesystem::path& folder_or_file) {
+  return read_meta(folder_or_file, declared_provider_of);
 }
 
 std::optional<AgainstAnyCpu> model_against_any_cpu(const std::filesystem::path& folder_or_file) {

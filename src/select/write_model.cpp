@@ -113,7 +113,7 @@ std::string Model::bytes() const {
   Json meta;
   meta["provider"] = data().families.front().provider;
   if (const auto declaration = declaration_of(data().families.front().provider); !declaration.empty())
-    meta["declaration"] = std::string(declaration);
+    meta["declaration"] = declaration;
   meta["op"] = std::string(word(all.configs.space().op));
   meta["rules"] = data().families.front().rules;
   meta["device"] = record_json(device());

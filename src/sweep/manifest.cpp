@@ -31,7 +31,7 @@ Json identity_json(const SweepPlan& plan) {
   out["format"] = kFormat;
   out["provider"] = plan.provider;
   if (const auto declaration = declaration_of(plan.provider); !declaration.empty())
-    out["declaration"] = std::string(declaration);
+    out["declaration"] = declaration;
   out["backend"] = plan.backend;
   out["rules"] = plan.rules;
   out["filter"] = plan.filter;

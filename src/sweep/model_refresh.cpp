@@ -17,7 +17,7 @@
 #include "core/files.h"
 #include "family/rules.h"
 #include "op/operation.h"
-#include "provider/nvidia/nvidia.h"
+#include "provider/joint.h"
 
 namespace kscout {
 
@@ -40,7 +40,7 @@ constexpr Protocol kSample{.cache = CacheState::cold, .contenders = 0};
 
 /// The algorithm that a config of the model names; nothing for suggestions and other providers' kernels.
 std::optional<CublasLtConfig> named_algorithm(const KernelConfig& config) {
-  const KernelConfig member = nvidia_member_config(config);
+  const KernelConfig member = member_config(config);
   if (member.space != &cublaslt_gemm_space) return std::nullopt;
   const CublasLtConfig c = CublasLtConfig::from(member);
   return c.suggestion > 0 ? std::nullopt : std::optional(c);
@@ -49,7 +49,7 @@ std::optional<CublasLtConfig> named_algorithm(const KernelConfig& config) {
 /// The config in the space of the model.
 KernelConfig in_space(const CublasLtConfig& c, const ConfigSpace& space) {
   const KernelConfig member = c.kernel_config();
-  return &space == member.space ? member : nvidia_config(member);
+  return &space == member.space ? member : joint_config(space, member);
 }
 
 /// Problems of a signature: the special ones, then drawn ones.

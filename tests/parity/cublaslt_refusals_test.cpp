@@ -15,7 +15,7 @@
 
 #include "dataset/dataset.h"
 #include "provider/cublaslt/cublaslt.h"
-#include "provider/nvidia/nvidia.h"
+#include "provider/joint.h"
 #include "support/paths.h"
 
 namespace kscout {
@@ -82,7 +82,7 @@ Answers answers(const MeasurementTable& table) {
     right.push_back(found->second.right(problem));
   }
   for (const auto& row : table.rows) {
-    const KernelConfig config = nvidia_member_config(table.configs[row.config]);
+    const KernelConfig config = member_config(table.configs[row.config]);
     if (config.space != &cublaslt_gemm_space) continue;
     if (config["suggestion"] != 0) continue;  // which algorithm that is depends on the problem
     const auto position = rules[row.problem]->position(config);

@@ -17,7 +17,7 @@
 
 #include "core/files.h"
 #include "provider/cublaslt/cublaslt.h"
-#include "provider/nvidia/nvidia.h"
+#include "provider/joint.h"
 #include "search/measure_classes.h"
 #include "select/class_table.h"
 #include "select/decision_db.h"
@@ -373,7 +373,7 @@ TEST(Classes, OfAGpuAreMeasuredInItsMemory) {
   Dispatcher dispatcher(registry, {.limits = {.batch_invariant = true}, .classes = folder / "c.json"});
   for (const std::int64_t m : {1, 3, 4, 6, 9}) {
     const Solution solution = dispatcher.get_solution(make_gemm(m, 8, 96, DType::bf16));
-    EXPECT_EQ(CublasLtConfig::from(nvidia_member_config(solution.choice.config)).split_k,
+    EXPECT_EQ(CublasLtConfig::from(member_config(solution.choice.config)).split_k,
               CublasLtConfig::from(parse_config_name(measured.stored.members[0].config).config).split_k);
     EXPECT_FALSE(solution.form.padded());
   }

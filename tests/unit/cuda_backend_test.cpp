@@ -21,7 +21,7 @@
 #include "libraries/toy_index.h"
 #include "measure/problem_bench.h"
 #include "provider/cublaslt/cublaslt.h"
-#include "provider/nvidia/nvidia.h"
+#include "support/nvidia_config.h"
 #include "support/paths.h"
 #include "support/temporary_folder.h"
 
@@ -150,7 +150,7 @@ TEST_F(CudaBackendTest, RunsCompiledKernelsBesideCuBlasLts) {
   bench.open(make_gemm(30, 20, 40, DType::bf16));
   // Each as its own provider's and as one of the joint family.
   for (const KernelConfig& config :
-       {compiled, suggestion(1), nvidia_config(compiled), nvidia_config(suggestion(1))}) {
+       {compiled, suggestion(1), test::nvidia_config(compiled), test::nvidia_config(suggestion(1))}) {
     const Outcome outcome = bench.coarse({&gpu, config}, std::numeric_limits<double>::infinity());
     EXPECT_EQ(outcome.measured.status, Status::ok) << outcome.reason;
   }

@@ -20,8 +20,8 @@
 #include "op/gemm/gemm_reference.h"
 #include "op/operands.h"
 #include "provider/cublaslt/cublaslt.h"
-#include "provider/nvidia/nvidia.h"
 #include "select/model.h"
+#include "support/nvidia_config.h"
 #include "support/paths.h"
 #include "support/temporary_folder.h"
 
@@ -44,10 +44,12 @@ KernelConfig cublaslt(int version) {
   config.version = version;
   config.suggestion = version == 0 ? 1 : 0;
   if (version != 0) config.algorithm = 66;
-  return nvidia_config(config.kernel_config());
+  return test::nvidia_config(config.kernel_config());
 }
 
-KernelConfig compiled(int stages) { return nvidia_config(parse_config_name(compiled_name(stages)).config); }
+KernelConfig compiled(int stages) {
+  return test::nvidia_config(parse_config_name(compiled_name(stages)).config);
+}
 
 /// Up to 64 rows the kernel of five stages is predicted fastest, then that of four, then cuBLASLt's; with
 /// more rows cuBLASLt's are.
@@ -71,16 +73,16 @@ Forest forest(const Schema& schema) {
 Model joint_model(std::initializer_list<KernelConfig> configs, std::string_view device) {
   ModelData data;
   Family& family = data.families.emplace_back();
-  family.provider = nvidia_provider().name();
+  family.provider = provider("nvidia").name();
   family.signature = kSignature;
   family.device = device_preset(device);
   family.rules = "full";
-  family.configs = ConfigTable(nvidia_provider().space(Op::gemm));
+  family.configs = ConfigTable(provider("nvidia").space(Op::gemm));
   for (const KernelConfig& config : configs) {
     family.configs.push_back(config);
-    family.traits.push_back(nvidia_provider().traits(kSignature, config, family.device));
+    family.traits.push_back(provider("nvidia").traits(kSignature, config, family.device));
   }
-  family.applicability = members_applicability_rules(family.provider, Op::gemm);
+  family.applicability = members_applicability_rules(family.configs.space());
   family.default_config = 0;
   SchemaData schema;
   schema.name = "joint";
@@ -151,7 +153,7 @@ class CudaJointTest : public testing::Test {
     const Verification found = reference.check(operands.c());
     EXPECT_LE(found.error, 1) << print(problem) << ": " << found.where;
     EXPECT_EQ(solution.choice.config, dispatcher.get_solution(problem).choice.config);
-    EXPECT_EQ(solution.choice.config.space, &nvidia_provider().space(Op::gemm));
+    EXPECT_EQ(solution.choice.config.space, &provider("nvidia").space(Op::gemm));
     return Selector::name(problem, solution.choice);
   }
   static inline std::optional<test::TemporaryFolder> library_folder_;  // of all tests
@@ -180,7 +182,7 @@ TEST_F(CudaJointTest, EitherMemberIsChosenAndRuns) {
 TEST_F(CudaJointTest, TheNextBestRunsWhereASuggestionWouldBeWrong) {
   CublasLtConfig fourth;
   fourth.suggestion = 4;
-  install({nvidia_config(fourth.kernel_config()), cublaslt(0)});
+  install({test::nvidia_config(fourth.kernel_config()), cublaslt(0)});
   Dispatcher dispatcher = on_gpu();
   EXPECT_TRUE(runs_on(dispatcher, make_gemm(80, 8, 4608, DType::bf16)).ends_with("suggestion4"));
   EXPECT_TRUE(runs_on(dispatcher, make_gemm(80, 8, 4616, DType::bf16)).ends_with("suggestion1"));

@@ -107,5 +107,63 @@ TEST(Declared, ConvolutionsHaveTheirNames) {
   EXPECT_EQ(of.parse(family.name(5)).config, family.configs[5]);
 }
 
+std::string joint(const std::string& name, const std::string& members, const std::string& from) {
+  return fmt::format(
+      "provider = \"{}\"\nop = \"gemm\"\nhelp = \"both\"\nmembers = [{}]\n"
+      "[rule_set.default]\nhelp = \"all\"\nfrom = \"members: {}\"\n",
+      name, members, from);
+}
+
+TEST(Declared, JointFamiliesHaveTheKernelsOfTheirMembers) {
+  declare_provider(declaration("part"), "part.toml");
+  const std::string text = joint("whole", "\"native\", \"part\"", "native tiny, part default");
+  const Provider& of = declare_provider(text, "whole.toml");
+  const Device cpu = device_preset("epyc-7763");
+  EXPECT_TRUE(of.runs_on(cpu));
+  EXPECT_FALSE(of.runs_on(device_preset("h200")));
+  const Signature signature = signature_of(make_gemm(1, 1, 1));
+  const Family family = enumerate({"whole", signature, cpu, "default", ""});
+  const Family native = enumerate({"native", signature, cpu, "tiny", ""});
+  ASSERT_EQ(family.configs.size(), native.configs.size() + 32);
+  for (std::size_t i = 0; i < family.configs.size(); ++i) {
+    const KernelConfig config = family.configs[i];
+    const NamedConfig named = parse_config_name(family.name(i));
+    EXPECT_EQ(named.config.space->provider, i < native.configs.size() ? "native" : "part");
+    EXPECT_EQ(of.own(named.config), config);
+    EXPECT_EQ(of.canonical(config), config);
+    EXPECT_EQ(of.parse(family.name(i)).config, config);
+    EXPECT_EQ(host_threads(config), host_threads(named.config));
+    EXPECT_EQ(family.traits[i].tile_m,
+              provider(named.config.space->provider).traits(signature, named.config, cpu).tile_m);
+  }
+  EXPECT_FALSE(of.own(KernelConfig(provider("cublaslt").space(Op::gemm))));
+  EXPECT_EQ(declaration_of("whole"), declaration("part") + '\f' + text);
+  EXPECT_EQ(declaration_of("nvidia"), "");
+  std::size_t rules_of_native = 0;
+  for (const Rule& rule : family.applicability) rules_of_native += rule.name.starts_with("native-");
+  EXPECT_EQ(rules_of_native, native.applicability.size());
+}
+
+TEST(Declared, JointFamiliesRefuseWhatDoesNotFit) {
+  declare_provider(declaration("piece"), "piece.toml");
+  std::string odd = declaration("odd");
+  for (std::size_t at = 0; (at = odd.find("outer", at)) != std::string::npos;) odd.replace(at, 5, "isa");
+  declare_provider(odd, "odd.toml");
+  const std::string good = joint("sum", "\"native\", \"piece\"", "native tiny, piece default");
+  EXPECT_EQ(read_declaration(good, "t.toml")->name(), "sum");
+  refused(joint("sum", "\"native\"", "native tiny"), "t.toml:4: sum: 1 members");
+  refused(joint("sum", "\"native\", \"native\"", "native tiny"), "member native is given twice");
+  refused(joint("sum", "\"native\", \"nobody\"", "native tiny"), "nobody");
+  refused(joint("sum", "\"nvidia\", \"piece\"", "piece default"), "member nvidia is a joint family");
+  refused(joint("sum", "\"native\", \"hopper\"", "native tiny") + "[traits]\n", "of its members");
+  refused(with(good, "op = \"gemm\"", "op = \"conv_fwd\""), "piece has no kernels for conv_fwd");
+  refused(joint("sum", "\"native\", \"odd\"", "native tiny"), "axis 'isa' of odd has other words");
+  refused(good + "[[rule_set.default.block]]\ntile_m = 1\n", "t.toml");
+  const std::string block = "[rule_set.one]\nhelp = \"one\"\n[[rule_set.one.block]]\n";
+  refused(good + block + "tile_m = 1\n", "leaves out axis 'by'");
+  EXPECT_EQ(read_declaration(good + block + "by = \"piece\"\ntile_m = 1\ntile_n = 1\n", "t.toml")->name(),
+            "sum");
+}
+
 }  // namespace
 }  // namespace kscout

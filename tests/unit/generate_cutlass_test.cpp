@@ -17,8 +17,9 @@
 #include "generate/build.h"
 #include "generate/project.h"
 #include "provider/cutlass/cutlass.h"
-#include "provider/nvidia/nvidia.h"
+#include "provider/joint.h"
 #include "support/expect_error.h"
+#include "support/nvidia_config.h"
 #include "support/paths.h"
 #include "support/temporary_folder.h"
 
@@ -198,7 +199,7 @@ TEST(NvidiaFamily, IsThatOfItsMembers) {
     applicable_configs(*member, problem, of_member);
     for (std::size_t i = 0; i < member->configs.size(); ++i) {
       ASSERT_EQ(joint.name(first + i), member->name(i));
-      ASSERT_EQ(nvidia_member_config(joint.configs[first + i]), member->configs[i]);
+      ASSERT_EQ(member_config(joint.configs[first + i]), member->configs[i]);
       ASSERT_EQ(of_joint[first + i], of_member[i]) << member->name(i);
       ASSERT_EQ(provider("nvidia").parse(member->name(i)).config, joint.configs[first + i]);
     }
@@ -207,7 +208,7 @@ TEST(NvidiaFamily, IsThatOfItsMembers) {
   }
   EXPECT_EQ(family_of("nvidia", "default", Layout::rrr).configs.size(), 8u + 98u);
   test::expect_error(Errc::invalid_argument, "not one of nvidia's",
-                     [] { nvidia_config(KernelConfig(provider("native").space(Op::gemm))); });
+                     [] { test::nvidia_config(KernelConfig(provider("native").space(Op::gemm))); });
 }
 
 class GenerateCutlass : public testing::Test {

@@ -9,7 +9,7 @@
 #include <kscout/selector.h>
 
 #include "provider/cublaslt/cublaslt.h"
-#include "provider/nvidia/nvidia.h"
+#include "provider/joint.h"
 #include "support/expect_error.h"
 #include "support/paths.h"
 #include "support/temporary_folder.h"
@@ -30,7 +30,7 @@ MeasurementTable stated(const SweepPlan& plan, const std::vector<ReferenceProble
       for (const ReferenceProblem& one : recorded) {
         if (one.problem != plan.problems[p]) continue;
         for (const ReferenceTime& time : one.times) {
-          const KernelConfig member = nvidia_member_config(time.config);
+          const KernelConfig member = member_config(time.config);
           if (member.space != &cublaslt_gemm_space) continue;
           CublasLtConfig old = CublasLtConfig::from(member);
           old.version = config.version;
@@ -50,7 +50,7 @@ class ModelRefresh : public testing::Test {
 
   static std::filesystem::path model() { return paths::in_repository("models/gemm_bf16_h200"); }
   static RefreshedModel refreshed() {
-    const auto recorded = read_reference_times(model(), nvidia_provider());
+    const auto recorded = read_reference_times(model(), provider("nvidia"));
     return refresh_model(model(), [&](const SweepPlan& plan) { return stated(plan, recorded); });
   }
 };
@@ -78,7 +78,7 @@ TEST_F(ModelRefresh, FindsTheShippedModelsAlgorithmsByTheirAttributes) {
   // The traits, which the forest reads, keep the old numbers; no name of the old release is left.
   for (const Family& family : fresh.data.families) {
     for (std::size_t i = 0; i < family.configs.size(); ++i) {
-      const KernelConfig member = nvidia_member_config(family.configs[i]);
+      const KernelConfig member = member_config(family.configs[i]);
       if (member.space != &cublaslt_gemm_space) continue;
       const CublasLtConfig config = CublasLtConfig::from(member);
       if (config.suggestion > 0) continue;
@@ -106,19 +106,19 @@ TEST_F(ModelRefresh, WritesAModelThatChoosesAsBefore) {
                                 {1000, 3000, 5000}}) {
     const GemmProblem problem = make_gemm(m, n, k, DType::bf16);
     const Choice old = before.select(problem), now = after.select(problem);
-    const KernelConfig member = nvidia_member_config(old.config);
+    const KernelConfig member = member_config(old.config);
     if (member.space != &cublaslt_gemm_space) continue;
     CublasLtConfig expected = CublasLtConfig::from(member);
     if (expected.suggestion > 0 || expected.split_k == 16) continue;
     expected.version = kNext;
     expected.algorithm += 100;
     ++checked;
-    equal += nvidia_member_config(now.config) == expected.kernel_config();
+    equal += member_config(now.config) == expected.kernel_config();
     EXPECT_NEAR(now.time_us, old.time_us, 0.01 * old.time_us);
   }
   EXPECT_GT(checked, 2u);
   EXPECT_EQ(equal, checked);
-  EXPECT_FALSE(read_reference_times(folder / "fresh", nvidia_provider()).empty());
+  EXPECT_FALSE(read_reference_times(folder / "fresh", provider("nvidia")).empty());
 }
 
 TEST_F(ModelRefresh, RefusesModelsWithoutAlgorithmsOfCublasLt) {

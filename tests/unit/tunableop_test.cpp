@@ -14,8 +14,8 @@
 #include "op/problem_sets.h"
 #include "provider/cublaslt/library_numbers.h"
 #include "provider/cutlass/cutlass.h"
-#include "provider/nvidia/nvidia.h"
 #include "support/expect_error.h"
+#include "support/nvidia_config.h"
 #include "support/paths.h"
 
 namespace kscout {
@@ -230,8 +230,8 @@ TEST(TunableOp, ATableHasWhatPyTorchCanRead) {
   plain.algorithm = 21, plain.split_k = 1, plain.version = 130100;
   const std::vector<ShapeChoice> choices = {
       shape("gemm:4x5x6:bf16:rcr", plain.kernel_config()),
-      shape("gemm:4x5x7:bf16:rcr", nvidia_config(plain.kernel_config())),
-      shape("gemm:4x5x8:bf16:rcr", nvidia_config(first.kernel_config())),
+      shape("gemm:4x5x7:bf16:rcr", test::nvidia_config(plain.kernel_config())),
+      shape("gemm:4x5x8:bf16:rcr", test::nvidia_config(first.kernel_config())),
       shape("gemm:4x5x9:bf16:rcr", third.kernel_config()),
       shape("gemm:4x5x9:bf16:rcr", cutlass),
       shape("gemm:4x5x6:bf16:rcr:accumulate=1", plain.kernel_config()),

@@ -9,8 +9,8 @@
 
 #include "family/family_file.h"
 #include "provider/cublaslt/cublaslt.h"
-#include "provider/nvidia/nvidia.h"
 #include "support/expect_error.h"
+#include "support/nvidia_config.h"
 
 namespace kscout {
 namespace {
@@ -38,7 +38,8 @@ TEST(Verdict, NamesTheErratumAndItsRelease) {
   EXPECT_EQ(allowed.status, VerdictStatus::allowed);
   EXPECT_EQ(allowed.rule + allowed.because + allowed.since, "");
   // The same config as one of the joint family.
-  EXPECT_EQ(verdict(make_gemm(16, 8, 4616, DType::bf16), nvidia_config(nine_slices())).rule, refused.rule);
+  EXPECT_EQ(verdict(make_gemm(16, 8, 4616, DType::bf16), test::nvidia_config(nine_slices())).rule,
+            refused.rule);
 }
 
 TEST(Verdict, OtherRulesRefuseWithoutARelease) {

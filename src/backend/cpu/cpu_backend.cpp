@@ -8,9 +8,11 @@
 #include "backend/cpu/conv/conv_plan.h"
 #include "backend/cpu/gemm/gemm_plan.h"
 #include "backend/cpu/gemm/grouped_plan.h"
+#include "backend/library/found_libraries.h"
 #include "core/device_facts.h"
 #include "core/fail.h"
 #include "family/legality.h"
+#include "provider/joint.h"
 
 namespace kscout {
 
@@ -45,6 +47,10 @@ class CpuBackend final : public Backend {
  public:
   std::string_view name() const noexcept override { return "cpu"; }
   std::string_view provider() const noexcept override { return "native"; }
+  bool executes(std::string_view provider) const noexcept override {
+    static constexpr std::string_view kOwn[] = {"native"};
+    return executes_with_libraries(provider, kOwn);
+  }
 
   Family family(const Signature& signature, std::string_view rules) override {
     return enumerate({.provider = "native",
@@ -59,15 +65,31 @@ class CpuBackend final : public Backend {
     return here;
   }
 
-  std::string refusal(ProblemRef of, const KernelConfig& config) override {
-    std::string why = machine_refusal(native_kernels_of(*config.space).needs(config));
+  std::string absence(const Signature& signature, const KernelConfig& asked) override {
+    std::string why;
+    if (const KernelConfig config = member_config(asked); is_compiled(asked, config))
+      holder(signature, config, why);
+    return why;
+  }
+
+  std::string refusal(ProblemRef of, const KernelConfig& asked) override {
+    const KernelConfig config = member_config(asked);
+    std::string why;
+    if (is_compiled(asked, config)) {
+      LibraryBackend* const library = holder(signature_of(of), config, why);
+      return library ? library->refusal(of, config) : why;
+    }
+    why = machine_refusal(native_kernels_of(*config.space).needs(config));
     return why.empty() ? rule_refusal(of, config, device()) : why;
   }
 
-  std::unique_ptr<Launch> prepare(ProblemRef of, const KernelConfig& config) override {
+  std::unique_ptr<Launch> prepare(ProblemRef of, const KernelConfig& asked) override {
     check(of);
-    if (const std::string why = refusal(of, config); !why.empty())
+    const KernelConfig config = member_config(asked);
+    if (const std::string why = refusal(of, asked); !why.empty())
       fail(Errc::unsupported, "{}: {}", print(of), why);
+    if (std::string why; is_compiled(asked, config))
+      return holder(signature_of(of), config, why)->prepare(of, config);
     if (const int threads = host_threads(config); threads > 1) cpu::pool().reserve(threads);
     for (const std::span<const CpuKernels> some :
          {std::span<const CpuKernels>(kKernels), further_cpu_kernels()}) {
@@ -79,6 +101,14 @@ class CpuBackend final : public Backend {
   }
 
  private:
+  /// Of a joint family: whether the kernel is not a native one, and comes from a library.
+  static bool is_compiled(const KernelConfig& asked, const KernelConfig& member) {
+    return asked.space != member.space && member.space->provider != "native";
+  }
+  static LibraryBackend* holder(const Signature& signature, const KernelConfig& config, std::string& why) {
+    return FoundLibraries::of("cpu").holder(signature, config, &why);
+  }
+
   /// The rules say the same of instruction sets and threads; these reasons also name the setting.
   std::string machine_refusal(const NativeNeeds& needs) {
     const auto [isa, threads] = needs;

@@ -14,9 +14,8 @@
 
 #include "backend/cuda/cudnn_library.h"
 #include "backend/driver_facts.h"
+#include "backend/library/found_libraries.h"
 #include "core/fail.h"
-#include "core/hash.h"
-#include "core/names.h"
 #include "family/family_file.h"
 #include "family/legality.h"
 #include "family/rules.h"
@@ -26,7 +25,7 @@
 #include "provider/cublaslt/cublaslt.h"
 #include "provider/cutlass/cutlass.h"
 #include "provider/hopper/hopper.h"
-#include "provider/nvidia/nvidia.h"
+#include "provider/joint.h"
 
 namespace kscout {
 
@@ -178,8 +177,8 @@ class CudaBackend final : public MeasuredBackend {
     return std::ranges::find(ops, op) != ops.end() ? "cudnn" : "cublaslt";
   }
   bool executes(std::string_view provider) const noexcept override {
-    return provider == "cudnn" || provider == "hopper" || provider == nvidia_provider().name() ||
-           find_word(provider, nvidia_members());
+    static constexpr std::string_view kOwn[] = {"cublaslt", "cudnn", "hopper", "cutlass"};
+    return executes_with_libraries(provider, kOwn);
   }
 
   Family family(const Signature& signature, std::string_view rules) override {
@@ -197,16 +196,16 @@ class CudaBackend final : public MeasuredBackend {
   std::map<std::string, std::string> versions() override {
     auto versions = versions_of(facts());
     if (cudnn_here() != 0) versions["cudnn_version"] = std::to_string(cudnn_here());
-    versions.merge(CudaLibraries::here().versions());
+    versions.merge(FoundLibraries::of("cuda").versions());
     return versions;
   }
 
   std::string absence(const Signature& signature, const KernelConfig& asked) override {
-    if (is_cudnn(asked)) return cudnn_absence(asked);
-    const KernelConfig config = nvidia_member_config(asked);
+    const KernelConfig config = member_config(asked);
+    if (is_cudnn(config)) return cudnn_absence(config);
     if (is_compiled(config)) {
       std::string why;
-      CudaLibraries::here().holder(signature, config, &why);
+      FoundLibraries::of("cuda").holder(signature, config, &why);
       return why;
     }
     if (is_hopper(config)) return {};
@@ -219,19 +218,23 @@ class CudaBackend final : public MeasuredBackend {
   }
 
   std::string refusal(ProblemRef of, const KernelConfig& asked) override {
-    if (is_cudnn(asked)) return cudnn_refusal(of, asked);
-    if (of.is<GroupedGemmProblem>()) return grouped_refusal(of.as<GroupedGemmProblem>(), asked);
+    const KernelConfig config = member_config(asked);
+    if (is_cudnn(config)) return cudnn_refusal(of, config);
+    if (of.is<GroupedGemmProblem>()) return grouped_refusal(of.as<GroupedGemmProblem>(), config);
+    const Signature signature = signature_of(of);
+    if (is_compiled(config)) {
+      std::string why = signature_refusal(*config.space, signature);
+      if (!why.empty()) return why;
+      LibraryBackend* const library = FoundLibraries::of("cuda").holder(signature, config, &why);
+      return library ? library->refusal(of, config) : why;
+    }
     if (!of.is<GemmProblem>()) {
       return fmt::format("backend cuda executes {} by provider cudnn only", operation(of.kind()).plural);
     }
     const auto problem = of.as<GemmProblem>();
-    const KernelConfig config = nvidia_member_config(asked);
-    const Signature signature = signature_of(problem);
-    const bool compiled = is_compiled(config);
     std::string why = signature_refusal(*config.space, signature);
     if (why.empty()) why = absence(signature, config);
     if (!why.empty()) return why;
-    if (compiled) return CudaLibraries::here().holder(signature, config, &why)->refusal(problem, config);
     if (is_hopper(config)) return rule_refusal(problem, config, device());
     const CublasLtConfig c = CublasLtConfig::from(config);
     if (why = legal_refusal(signature, config, device()); !why.empty()) return why;
@@ -244,7 +247,7 @@ class CudaBackend final : public MeasuredBackend {
   double min_us(ProblemRef of, const KernelConfig& asked) override {
     if (!of.is<GemmProblem>()) return 0;
     const auto problem = of.as<GemmProblem>();
-    const KernelConfig config = nvidia_member_config(asked);
+    const KernelConfig config = member_config(asked);
     if (bytes_per_element(problem.dtype_a) != 2 || is_compiled(config) || is_hopper(config)) return 0;
     const double rate = unaligned_flop_per_cycle(problem) * device().cores * device().max_clock_mhz;
     return rate > 0 ? flop_count(problem) / rate : 0;
@@ -252,24 +255,20 @@ class CudaBackend final : public MeasuredBackend {
 
   std::unique_ptr<Launch> prepare(ProblemRef of, const KernelConfig& asked) override {
     kscout::check(of);
-    if (is_cudnn(asked)) {
-      if (const std::string why = cudnn_refusal(of, asked); !why.empty())
-        fail(Errc::unsupported, "{}: {}", print(of), why);
-      return prepare_cudnn(of.as<ConvProblem>(), CudnnConfig::from(asked), device());
-    }
-    const KernelConfig config = nvidia_member_config(asked);
+    const KernelConfig config = member_config(asked);
     if (const std::string why = refusal(of, config); !why.empty())
       fail(Errc::unsupported, "{}: {}", print(of), why);
+    if (is_cudnn(config)) return prepare_cudnn(of.as<ConvProblem>(), CudnnConfig::from(config), device());
     if (of.is<GroupedGemmProblem>()) {
       return std::make_unique<CudaLaunch>(open_module(), of.as<GroupedGemmProblem>(),
                                           HopperGroupedConfig::from(config));
     }
-    const auto problem = of.as<GemmProblem>();
     if (is_compiled(config)) {
       open_module();  // a library's own CUDA runtime then also uses the sweep's device
       std::string why;
-      return CudaLibraries::here().holder(signature_of(problem), config, &why)->prepare(problem, config);
+      return FoundLibraries::of("cuda").holder(signature_of(of), config, &why)->prepare(of, config);
     }
+    const auto problem = of.as<GemmProblem>();
     Module& module = open_module();
     if (is_hopper(config)) return std::make_unique<CudaLaunch>(module, problem, HopperConfig::from(config));
     return std::make_unique<CudaLaunch>(module, problem, CublasLtConfig::from(config));
@@ -278,7 +277,7 @@ class CudaBackend final : public MeasuredBackend {
   std::unique_ptr<Launch> prepare_within(ProblemRef of, const KernelConfig& asked,
                                          const Limits& limits) override {
     kscout::check(of);
-    const KernelConfig config = is_cudnn(asked) ? asked : nvidia_member_config(asked);
+    const KernelConfig config = member_config(asked);
     if (is_compiled(config) || is_hopper(config)) return Backend::prepare_within(of, asked, limits);
     if (const std::string why = refusal(of, asked); !why.empty())
       fail(Errc::unsupported, "{}: {}", print(of), why);
@@ -312,9 +311,10 @@ class CudaBackend final : public MeasuredBackend {
     std::vector<std::size_t> places;
     std::vector<CudnnConfig> slow;
     for (std::size_t i = 0; i < configs.size(); ++i) {
-      if (!is_cudnn(configs[i]) || !cudnn_refusal(of, configs[i]).empty()) continue;
+      const KernelConfig config = member_config(configs[i]);
+      if (!is_cudnn(config) || !cudnn_refusal(of, config).empty()) continue;
       places.push_back(i);
-      slow.push_back(CudnnConfig::from(configs[i]));
+      slow.push_back(CudnnConfig::from(config));
     }
     if (slow.empty()) return left_out;
     const auto reasons = prepare_cudnn_ahead(of.as<ConvProblem>(), slow, device(), seconds);
@@ -323,8 +323,10 @@ class CudaBackend final : public MeasuredBackend {
   }
 
  private:
-  /// Whether a library of compiled kernels runs the config, and not cuBLASLt.
-  static bool is_compiled(const KernelConfig& config) { return config.space == &cutlass_gemm_space; }
+  /// Whether a library of compiled kernels runs the config: cutlass, or a family that a file declares.
+  static bool is_compiled(const KernelConfig& config) {
+    return config.space && !kscout::provider(config.space->provider).built_in();
+  }
 
   static bool is_hopper(const KernelConfig& config) {
     return config.space == &hopper_gemm_space || config.space == &hopper_grouped_space;
@@ -437,39 +439,5 @@ MatmulShape shape_of(const GroupedGemmProblem& p) {
 }
 
 }  // namespace cuda
-
-CudaLibraries& CudaLibraries::here() {
-  static CudaLibraries found;
-  return found;
-}
-
-CudaLibraries::CudaLibraries() {
-  for (const auto& file : library_index_files()) {
-    LibraryIndex index = read_library_index(file);
-    if (index.backend != "cuda") continue;
-    auto library = std::make_unique<LibraryBackend>(std::move(index));
-    for (const auto& earlier : libraries_) library->check_apart(*earlier);
-    libraries_.push_back(std::move(library));
-  }
-}
-
-LibraryBackend* CudaLibraries::holder(const Signature& signature, const KernelConfig& config,
-                                      std::string* why) const {
-  std::string names;
-  for (const auto& library : libraries_) {
-    if (library->holds(signature, config)) return library.get();
-    names += (names.empty() ? "" : ", ") + std::string(library->name());
-  }
-  *why = fmt::format("{} is in no library for backend cuda on KSCOUT_LIBRARY_PATH ({})",
-                     config_name(signature, config), names.empty() ? "which names none" : names);
-  return nullptr;
-}
-
-std::map<std::string, std::string> CudaLibraries::versions() const {
-  std::map<std::string, std::string> found;
-  for (const auto& library : libraries_)
-    found["library." + std::string(library->name())] = "fnv1a64:" + hash_digits(library->index().checksum);
-  return found;
-}
 
 }  // namespace kscout

@@ -94,28 +94,6 @@ Instruments& gpu_instruments() noexcept;
 
 namespace kscout {
 
-// ---- Finds kernel libraries for backend `cuda`, which run configs of compiled providers (cutlass).
-//
-//     std::string why;
-//     LibraryBackend* const holder = CudaLibraries::here().holder(signature, config, &why);
-//     if (holder) launch = holder->prepare(problem, config);
-
-/// The libraries on KSCOUT_LIBRARY_PATH that use memory of backend `cuda`. The first query reads their
-/// indexes; the first prepare() of a library opens it.
-class CudaLibraries {
- public:
-  static CudaLibraries& here();
-
-  /// The library that has the kernel, or null with the reason in `why`.
-  LibraryBackend* holder(const Signature& signature, const KernelConfig& config, std::string* why) const;
-  /// "library.NAME" and the checksum of each library, for a measurement's provenance.
-  std::map<std::string, std::string> versions() const;
-
- private:
-  CudaLibraries();
-  std::vector<std::unique_ptr<LibraryBackend>> libraries_;
-};
-
 // ---- Finds the algorithms that cuBLASLt has for a signature: those that its heuristic suggests for many
 // problems, and their neighbours.
 //
