@@ -6,6 +6,7 @@ line (docs/formats/callables.md). It needs the standard library only, and PyTorc
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import json
 import math
@@ -173,7 +174,7 @@ def compare(result: Any, expected: Any, tolerance: float) -> tuple[float, str]:
         limit = tolerance * scale
         error = difference / limit if limit > 0 else (0.0 if difference == 0 else math.inf)
         if error > worst:
-            worst, where = error, f"result {number}, element {at}: {value:g}, the reference has {right:g}; tolerance {limit:g}"
+            worst, where = error, f"element {at} of result {number} is {value:g}, the reference has {right:g}; tolerance {limit:g}"
     return worst, where if not worst <= 1 else ""
 
 
@@ -191,6 +192,12 @@ def _compile(values: list[int], problem: tuple[str, dict[str, Any]]) -> float:
 
 def _nothing() -> None:
     """The first task of the pool, which starts its processes."""
+
+
+def _end_with_parent(number: int = signal.SIGKILL) -> None:
+    """Makes this process get a signal when the one that forked it ends, however that happens."""
+    set_parent_signal = 1  # PR_SET_PDEATHSIG
+    ctypes.CDLL(None).prctl(set_parent_signal, number)
 
 
 def _problem(text: str, fields: dict[str, Any]) -> Any:
@@ -222,7 +229,8 @@ class Session:
 
         global _compiling
         _compiling = self._family
-        self._pool = ProcessPoolExecutor(self._family.compile_jobs, multiprocessing.get_context("fork"))
+        context = multiprocessing.get_context("fork")
+        self._pool = ProcessPoolExecutor(self._family.compile_jobs, context, initializer=_end_with_parent)
         self._pool.submit(_nothing).result()
 
     def reply(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -242,8 +250,8 @@ class Session:
         if family.prepare is None:
             self._arguments = self._problem
         else:
-            self._arguments = self._call(f"prepare({self._asked[0]})", family.prepare, self._problem, unsupported=True)
-        self._expected = self._call(f"reference({self._asked[0]})", family.reference, self._arguments, unsupported=True)
+            self._arguments = self._call("prepare", family.prepare, self._problem, unsupported=True)
+        self._expected = self._call("reference", family.reference, self._arguments, unsupported=True)
         if self._clock is None:
             self._clock = clock_of(family.device)
         return {}
@@ -345,6 +353,7 @@ class _Child:
         if self._pid == 0:
             status = 70
             try:
+                _end_with_parent()
                 listener.close()
                 signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the sweep, which ends this process
                 serve(family, connection)
@@ -411,6 +420,7 @@ def sweep(family: Any, declaration: str, words: list[str], isolate: bool | None,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=messages,
+                preexec_fn=lambda: _end_with_parent(signal.SIGTERM),
             )
             try:
                 _serve_all(family, process, listener, forked, messages if progress else None)
