@@ -61,7 +61,7 @@ def main(folder):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1 and not sys.argv[1].endswith(".parquet"):
+    if len(sys.argv) > 1:
         main(sys.argv[1])
     else:
         with tempfile.TemporaryDirectory() as made:

@@ -1,11 +1,10 @@
 """A Triton matmul with 40 configs, chosen by a model: measures, trains, and compares with triton.autotune.
 
-    python examples/python/triton_matmul.py --out runs/triton --sweep --budget 300    # on the GPU
+    python examples/python/triton_matmul.py --out runs/triton --sweep --budget 420    # on the GPU
     python examples/python/triton_matmul.py --out runs/triton --train                 # anywhere; needs kscout[lab]
-    python examples/python/triton_matmul.py --out runs/triton --bench --budget 400    # on the GPU
+    python examples/python/triton_matmul.py --out runs/triton --bench --budget 420    # on the GPU
 
-Without a step, all three run. `--model DIR` uses a model that was trained elsewhere. Needs PyTorch and Triton. The results of
-an H200: docs/bench/python_families.md.
+Without a step, all three run. `--model DIR` uses a model that was trained elsewhere. Needs PyTorch and Triton.
 """
 
 import argparse
@@ -75,7 +74,7 @@ TRAINED_LAYERS = [
     (4096, 4096), (6144, 4096), (4096, 14336), (28672, 4096), (8192, 8192), (10240, 8192), (5120, 5120),
     (7168, 2048), (2048, 7168), (1536, 7168), (3072, 3072), (24576, 1536), (1024, 1024), (12288, 4096),
 ]  # fmt: skip
-TRAINED_M = [1, 8, 16, 32, 64, 100, 128, 256, 512, 1024, 2048, 4096, 8192]
+TRAINED_M = [1, 8, 16, 24, 32, 40, 64, 100, 128, 160, 256, 320, 512, 640, 1024, 1280, 2048, 2560, 4096, 8192]
 HELD_OUT_LAYERS = [
     (2560, 2560), (13824, 5120), (5120, 13824), (18432, 7168), (7168, 18432), (8192, 28672), (18944, 3584),
     (1280, 8192), (16384, 2048),
@@ -269,7 +268,7 @@ def main():
     parser.add_argument("--sweep", action="store_true", help="measure the training problems; the same command continues")
     parser.add_argument("--train", action="store_true", help="train a model on the sweep")
     parser.add_argument("--bench", action="store_true", help="compare with triton.autotune on held-out shapes")
-    parser.add_argument("--budget", type=float, default=300, help="seconds for the sweep, and seconds for the comparison")
+    parser.add_argument("--budget", type=float, default=420, help="seconds for the sweep, and seconds for the comparison")
     parser.add_argument("--jobs", type=int, default=min(12, os.cpu_count() or 1), help="processes that compile")
     parser.add_argument("--first-result", help=argparse.SUPPRESS)
     parser.add_argument("--shape", type=int, nargs=3, help=argparse.SUPPRESS)

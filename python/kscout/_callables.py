@@ -23,7 +23,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from . import _program
-from .errors import Unsupported
+from .errors import DeviceFailure, Unsupported
 
 _MIN_FLUSH_BYTES = 32 << 20
 
@@ -328,15 +328,19 @@ class _Failure(Exception):
         self.reply = reply
 
 
-def serve(family: Any, connection: socket.socket) -> None:
-    """Answers one worker until it ends."""
+def serve(family: Any, connection: socket.socket) -> str:
+    """Answers one worker until it ends. Returns why the device does not work for this process any more; "" when it does."""
     session = Session(family)
     with connection, connection.makefile("rb") as lines:
         for line in lines:
+            reply = session.reply(json.loads(line))
             try:
-                connection.sendall(json.dumps(session.reply(json.loads(line))).encode() + b"\n")
+                connection.sendall(json.dumps(reply).encode() + b"\n")
             except BrokenPipeError:
-                return
+                break
+            if reply.get("lost"):
+                return reply["failed"]
+    return ""
 
 
 # ---- The sweep.
@@ -445,8 +449,8 @@ def _serve_all(family: Any, process: Any, listener: socket.socket, forked: bool,
             connection = listener.accept()[0]
             if forked:
                 child = _Child(family, connection, listener)
-            else:
-                serve(family, connection)
+            elif why := serve(family, connection):
+                raise DeviceFailure(f"{why}; the device does not work for this process any more: the same sweep continues in another one")
         if messages is not None:
             messages.seek(messages.tell())
             sys.stderr.write(messages.read())
