@@ -266,11 +266,11 @@ class Family:
     def train(self, out: PathLike, data: PathLike | Iterable[PathLike] | None = None, **options: Any) -> list[dict[str, Any]]:
         """Trains a model on sweeps (folders or Parquet files; by default those of this family), writes it and uses it.
 
-        Returns one row per target, as kscout.train does. `options` are those of `kscout train`; the default target is rank.
+        Returns one row per target, as kscout.train does. `options` are those of `kscout train`, with _ for -.
         """
         from ._lab import train
 
-        rows = train(self._datasets(data), out, **{"targets": "rank", **options})
+        rows = train(self._datasets(data), out, **options)
         self.load(out)
         return rows
 

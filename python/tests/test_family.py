@@ -142,6 +142,7 @@ def test_failures_are_recorded_and_the_sweep_goes_on(tmp_path):
     summary = one.sweep(PROBLEMS, tmp_path / "sweep", **QUICK)
     assert total(summary) == {"ok": 8, "wrong": 4, "crashed": 12}
     assert summary["reasons"]["crashed: run raised ValueError: no blocks of 2"] == 8
+    assert summary["reasons"]["crashed: the callable ended its process"] == 4
     assert summary["reasons"]["wrong: an element differs from the reference"] == 4
     again = one.sweep(PROBLEMS, tmp_path / "sweep", **QUICK)
     assert again["session"]["rows"] == 0 and total(again) == total(summary)
@@ -290,7 +291,7 @@ def trained(tmp_path_factory):
     one = family("trained")
     many = [f"gemm:{m}x{n}x{k}:fp32:rrr" for m in (4, 9, 33) for n in (5, 16) for k in (8, 24)]
     one.sweep(many, folder / "sweep", **QUICK)
-    rows = one.train(folder / "model", folds=2, rounds=10)
+    rows = one.train(folder / "model", folds=2, rounds=10, targets=["rank"])
     assert rows[0]["target"] == "rank"
     return one, folder
 

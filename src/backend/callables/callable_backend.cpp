@@ -26,7 +26,6 @@ namespace kscout {
 namespace {
 
 constexpr const char* kSocketVariable = "KSCOUT_CALLABLES";
-constexpr int kEnded = 5;  // exit code of a worker whose callables have ended
 
 /// The connection to the process of the callables.
 class Callables {
@@ -90,7 +89,7 @@ class Callables {
   /// crash and starts another worker, for which another process runs the callables.
   [[noreturn]] static void ended() {
     std::fputs("the process of the callables has ended\n", stderr);
-    std::_Exit(kEnded);
+    std::_Exit(kCallablesEnded);
   }
 
   int fd_;

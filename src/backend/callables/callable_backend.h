@@ -21,6 +21,9 @@ namespace kscout {
 /// Prefix of the backends' names; the backend of the device follows.
 inline constexpr std::string_view kCallablesPrefix = "callables:";
 
+/// Exit code of a worker whose callables have ended their process.
+inline constexpr int kCallablesEnded = 6;
+
 /// The backend of a name with the prefix. Throws invalid_argument for a device without a backend, unsupported
 /// when KSCOUT_CALLABLES is not set.
 Backend& callable_backend(std::string_view name);
