@@ -1,20 +1,25 @@
 """A Triton matmul with 40 configs, chosen by a model: measures, trains, and compares with triton.autotune.
 
-    python examples/python/triton_matmul.py --out runs/triton --sweep --budget 420    # on the GPU
-    python examples/python/triton_matmul.py --out runs/triton --train                 # anywhere; needs kscout[lab]
-    python examples/python/triton_matmul.py --out runs/triton --bench --budget 420    # on the GPU
+    python examples/python/triton_matmul.py --out runs/triton --sweep --budget 420
+    python examples/python/triton_matmul.py --out runs/triton --train
+    python examples/python/triton_matmul.py --out runs/triton --bench --budget 420
 
-Without a step, all three run. `--model DIR` uses a model that was trained elsewhere. Needs PyTorch and Triton.
+Without a step, all three run. Needs PyTorch, Triton and a GPU; training needs kscout[lab]. It may be done elsewhere:
+
+    kscout dataset import runs/triton/sweep --out triton.parquet
+    kscout train --data triton.parquet --out triton_model        # then here: --bench --model triton_model
 """
 
 import argparse
 import json
+import multiprocessing
 import os
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ProcessPoolExecutor
 
 import torch
 import triton
@@ -109,20 +114,26 @@ def launch(kernel, a, b, c, **config):
     return c
 
 
+def compile_config(kernel, m, n, k, config):
+    """Compiles without operands; the binary is in Triton's cache afterwards, for every process."""
+    kernel.warmup(torch.bfloat16, torch.bfloat16, torch.bfloat16, m, n, k, k, 1, 1, k, n, 1, grid=(1,), **config)
+
+
+def compile_numbered(number):
+    """Compiles one config for sizes that 16 divides, and for an M that it does not divide."""
+    for m in (16, 4):
+        compile_config(triton.jit(matmul), m, 2560, 2560, CONFIGS[number])
+
+
 def make_family(jobs):
     kernel = triton.jit(matmul)
-
-    def compile_config(problem, config):
-        """Compiles without operands; the binary is in Triton's cache afterwards, for every process."""
-        m, n, k = problem.m, problem.n, problem.k
-        kernel.warmup(torch.bfloat16, torch.bfloat16, torch.bfloat16, m, n, k, k, 1, 1, k, n, 1, grid=(1,), **config)
 
     return kscout.Family(
         "triton_matmul",
         configs=CONFIGS,
         device="cuda",
         prepare=lambda problem: operands(problem.m, problem.n, problem.k),
-        compile=compile_config,
+        compile=lambda problem, config: compile_config(kernel, problem.m, problem.n, problem.k, config),
         compile_jobs=jobs,
         run=lambda config, arguments: launch(kernel, *arguments, **config),
         reference=lambda arguments: arguments[0] @ arguments[1],
@@ -211,11 +222,13 @@ def first_results(model, shape):
     return found
 
 
-def bench(family, model, out, budget):
+def bench(family, model, out, budget, jobs):
     end = time.monotonic() + budget
     first = first_results(model, (512, 4096, 4096))
     print(f"before the first result, nothing compiled: triton.autotune {first['autotune']:.2f} s, model {first['1']:.2f} s, "
           f"model and the timing of two {first['2']:.2f} s", flush=True)  # fmt: skip
+    with ProcessPoolExecutor(jobs, multiprocessing.get_context("fork")) as pool:  # before this process opens the GPU
+        list(pool.map(compile_numbered, range(len(CONFIGS))))
     family.load(model)
     # Kernels of their own, so that none finds what another one loaded. All find binaries in Triton's cache.
     contestants = {"autotune": autotuned()}
@@ -286,7 +299,7 @@ def main():
     if given.train or all_steps:
         print(json.dumps(family.train(model, data=sweep), indent=1))
     if given.bench or all_steps:
-        bench(family, model, given.out, given.budget)
+        bench(family, model, given.out, given.budget, given.jobs)
 
 
 if __name__ == "__main__":
