@@ -19,7 +19,7 @@ class MeasuredBackend : public Backend {
   virtual Instruments& instruments() = 0;
   /// Makes the operands and the reference of a problem, in a backend that has its own. Returns what checks
   /// the newest call's result; null: the operation's operands and reference apply.
-  virtual std::unique_ptr<Reference> open(const Problem& /*problem*/, std::uint64_t /*seed*/) {
+  virtual std::unique_ptr<Reference> open_problem(const Problem& /*problem*/, std::uint64_t /*seed*/) {
     return nullptr;
   }
 };

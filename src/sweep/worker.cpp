@@ -144,7 +144,7 @@ class Worker {
     const Problem& opened = plan_.problems.at(problem);
     try {
       auto* const measured = dynamic_cast<MeasuredBackend*>(&backend_);
-      auto reference = measured ? measured->open(opened, plan_.seed) : nullptr;
+      auto reference = measured ? measured->open_problem(opened, plan_.seed) : nullptr;
       reference ? bench_.open(opened, std::move(reference)) : bench_.open(opened);
     } catch (const Error& error) {
       return error.what();

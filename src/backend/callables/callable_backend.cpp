@@ -221,7 +221,7 @@ class CallableBackend final : public MeasuredBackend {
     return reply.at("left_out").get<std::vector<std::string>>();
   }
   Instruments& instruments() override { return instruments_; }
-  std::unique_ptr<Reference> open(const Problem& problem, std::uint64_t seed) override {
+  std::unique_ptr<Reference> open_problem(const Problem& problem, std::uint64_t seed) override {
     instruments_.callables().ask(
         {{"do", "open"}, {"problem", print(problem)}, {"fields", fields_of(problem)}, {"seed", seed}});
     return std::make_unique<CallableReference>(instruments_.callables());
