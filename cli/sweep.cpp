@@ -13,6 +13,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "backend/callables/callable_backend.h"
 #include "backend/cuda/cuda_backend.h"
 #include "backend/hip/hip_backend.h"
 #include "backend/library/found_libraries.h"
@@ -245,7 +246,10 @@ void compile_library(SweepVerb& options) {
 int workers_of(const SweepVerb& options) {
   const std::string where =
       options.library.empty() ? options.plan.backend : read_library_index(options.library).backend;
-  if (where == "cpu" || options.dry_run) return std::max(options.workers, 1);
+  const bool callables = where.starts_with(kCallablesPrefix);  // of one process
+  if (callables && options.workers > 1)
+    fail(Errc::invalid_argument, "--workers {}: callables run in one process; leave it out", options.workers);
+  if (where == "cpu" || callables || options.dry_run) return std::max(options.workers, 1);
   const int gpus = where == "hip" ? hip_device_count() : cuda_device_count();
   if (options.workers > gpus)
     fail(Errc::invalid_argument, "--workers {}: {} GPU{} here, and each worker needs one", options.workers,
@@ -385,7 +389,9 @@ std::vector<SweepReport> measure(const std::vector<SweepPlan>& plans, const std:
 
 void check_compile_budget(SweepVerb& options, const std::vector<SweepPlan>& plans) {
   if (!options.compile_budget_s) return;
-  const auto compiled = [](const SweepPlan& plan) { return plan.provider == "cudnn"; };
+  const auto compiled = [](const SweepPlan& plan) {
+    return plan.provider == "cudnn" || plan.backend.starts_with(kCallablesPrefix);
+  };
   if (std::ranges::none_of(plans, compiled))
     fail(Errc::invalid_argument, "--compile-budget: configs of {} are not compiled at run time; leave it out",
          plans.front().provider);

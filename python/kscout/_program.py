@@ -51,18 +51,18 @@ def flags(**options):
     return words
 
 
-def run(verb, *words, check_may_fail=False):
+def run(verb, *words, check_may_fail=False, has_result=True):
     """Runs a verb with --format json and returns what it printed. Raises the error class that the program names.
 
-    `check_may_fail`: exit status 1 (a criterion was missed) still has a result.
+    `check_may_fail`: exit status 1 (a criterion was missed) still has a result. `has_result`: False for verbs that only write.
     """
     done = subprocess.run(
-        [PROGRAM, verb, *map(str, words), "--format", "json"],
+        [PROGRAM, verb, *map(str, words), *(["--format", "json"] if has_result else [])],
         env=_environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
     if done.returncode == 0 or (check_may_fail and done.returncode == 1):
-        return json.loads(done.stdout)
+        return json.loads(done.stdout) if has_result else None
     raise _error(done.returncode, done.stderr)

@@ -84,6 +84,17 @@ std::shared_ptr<Family> kernels(std::string_view dtype, const std::string& layou
   return std::make_shared<Family>(enumerate(request));
 }
 
+std::shared_ptr<Family> kernels_for(const ProblemArgument& argument, std::string provider,
+                                    const DeviceArgument& device, std::string rules) {
+  FamilyRequest request{.provider = std::move(provider),
+                        .signature = signature_of(problem_of(argument)),
+                        .device = device_of(device),
+                        .rules = std::move(rules),
+                        .filter = {}};
+  const nb::gil_scoped_release unlocked;
+  return std::make_shared<Family>(enumerate(request));
+}
+
 void bind_config(nb::module_& module) {
   nb::class_<NamedConfig> config(
       module, "Config",
@@ -133,11 +144,11 @@ void bind_config(nb::module_& module) {
 
 void bind_family(nb::module_& module) {
   nb::class_<Family> family(
-      module, "Family",
+      module, "KernelList",
       "The configs that a rule set admits for a signature on a device, in a fixed order: a "
       "sequence of Config.\n\n"
-      "    family = kernels('fp32', 'rcr', filter=\"c.kind == 'tiled'\")\n"
-      "    len(family), family[0].name, family.default");
+      "    found = kernels('fp32', 'rcr', filter=\"c.kind == 'tiled'\")\n"
+      "    len(found), found[0].name, found.default");
   family.def_ro("provider", &Family::provider);
   family.def_ro("device", &Family::device);
   family.def_ro("rules", &Family::rules);
@@ -154,9 +165,18 @@ void bind_family(nb::module_& module) {
              "The configs as columns, one per axis, for a data frame.");
   family.def("applicable", &applicable, nb::arg("problem"), "The configs that apply to this problem.");
   family.def("__repr__", [](const Family& f) {
-    return "<Family of " + std::to_string(f.configs.size()) + " configs: " + f.provider + ", rules " +
+    return "<KernelList of " + std::to_string(f.configs.size()) + " configs: " + f.provider + ", rules " +
            f.rules + ">";
   });
+  module.def("_kernels_for", &kernels_for, nb::arg("problem"), nb::arg("provider"), nb::arg("device"),
+             nb::arg("rules"), "The configs of a rule set for the signature of a problem.");
+  module.def(
+      "_declare",
+      [](std::string_view toml, std::string_view file) {
+        return std::string(declare_provider(toml, file).name());
+      },
+      nb::arg("toml"), nb::arg("file"),
+      "Declares the provider of a family file; returns its name. The same axes may be declared twice.");
   module.def(
       "kernels", &kernels, nb::arg("dtype") = "fp32", nb::arg("layout") = "", nb::kw_only(),
       nb::arg("provider") = "", nb::arg("device") = "auto", nb::arg("rules") = "default",

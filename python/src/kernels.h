@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Binds configs and families: the classes Config and Family, the function kernels.
+/// Binds configs and families: the classes Config and KernelList, the function kernels.
 #include <nanobind/nanobind.h>
 
 namespace kscout::python {

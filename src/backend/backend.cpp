@@ -5,6 +5,7 @@
 #include <kscout/backend.h>
 #include <kscout/conv_problem.h>
 
+#include "backend/callables/callable_backend.h"
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cuda/cuda_backend.h"
 #include "backend/hip/hip_backend.h"
@@ -68,6 +69,7 @@ void check_reach(std::string_view backend, const MemorySpace& reached, const Mem
 }
 
 Backend& backend(std::string_view name) {
+  if (name.starts_with(kCallablesPrefix)) return callable_backend(name);
   const Entry& entry = kBackends[index_of_word("backend", name, kNames)];
   if (const std::string why = entry.missing(); !why.empty())
     fail(Errc::unsupported, "backend {}: {}", name, why);

@@ -51,6 +51,12 @@ void ProblemBench::open(const Problem& problem) {
   seed_of_orders_ = static_cast<std::uint32_t>(seed);
 }
 
+void ProblemBench::open(const Problem& problem, std::unique_ptr<Reference> reference) {
+  problem_ = problem;
+  reference_ = std::move(reference);
+  seed_of_orders_ = static_cast<std::uint32_t>(mix_hash(seed_, std::hash<Problem>()(problem)));
+}
+
 std::optional<double> ProblemBench::pack(Launch& launch) {
   if (launch.packed_bytes() == 0 || packed_for_ == &launch) return std::nullopt;
   const double us = pack_us(launch, device_.memory(), operands_.operand(Buffers::packable), packed_.data());

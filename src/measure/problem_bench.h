@@ -60,6 +60,9 @@ class ProblemBench {
 
   /// Throws the errors of GemmOperands::make.
   void open(const Problem& problem);
+  /// The same for candidates whose backend holds the operands (MeasuredBackend::open_problem) and checks
+  /// results with this reference.
+  void open(const Problem& problem, std::unique_ptr<Reference> reference);
   /// Pass 1: one verified call and one sample; `pruned_early` when the sample exceeds the prune limit for
   /// `best_us`. With Protocol::repeat, that many samples. Never throws for a failure of the candidate: the
   /// outcome reports it.

@@ -143,7 +143,8 @@ std::string general_reason(Status status, const std::string& reason) {
   const std::size_t end = reason.find(": ");
   const bool of_problem = find_word(reason.substr(0, reason.find(':')), EnumWords<Op>::words).has_value();
   if (of_problem && end != std::string::npos) text = reason.substr(end + 2);
-  if (reason.starts_with("C(")) text = "an element differs from the reference";
+  if (reason.starts_with("C(") || reason.starts_with("element "))
+    text = "an element differs from the reference";
   if (reason.starts_with("row ")) text = "a row differs from the reference";
   return fmt::format("{}: {}", word(status), text);
 }

@@ -141,8 +141,11 @@ class Worker {
   std::string open(std::uint32_t problem) {
     if (opened_ == static_cast<std::int64_t>(problem)) return {};
     opened_ = -1;
+    const Problem& opened = plan_.problems.at(problem);
     try {
-      bench_.open(plan_.problems.at(problem));
+      auto* const measured = dynamic_cast<MeasuredBackend*>(&backend_);
+      auto reference = measured ? measured->open_problem(opened, plan_.seed) : nullptr;
+      reference ? bench_.open(opened, std::move(reference)) : bench_.open(opened);
     } catch (const Error& error) {
       return error.what();
     }

@@ -21,7 +21,7 @@ struct WorkerParts {
 };
 
 /// Runs the whole program. Returns its exit code: 0 done, 2 wrong arguments, 4 failed (the sweep received the
-/// reason), 5 the device was lost.
+/// reason), 5 the device was lost, 6 the process of the callables has ended.
 int run_worker(int argc, char** argv, const WorkerParts& parts);
 
 }  // namespace kscout

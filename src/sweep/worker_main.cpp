@@ -1,5 +1,6 @@
 #include <kscout/backend.h>
 
+#include "backend/callables/callable_backend.h"
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cuda/cuda_backend.h"
 #include "backend/hip/hip_backend.h"
@@ -23,7 +24,7 @@ kscout::Backend& measuring_backend(std::string_view name, int device) {
   } else if (backend.name() == "hip") {
     kscout::use_hip_device(device);
     kscout::open_hip_device();
-  } else {
+  } else if (!name.starts_with(kscout::kCallablesPrefix)) {
     // Counts the cores of this process, so it comes before the first thread is tied to one of them.
     backend.device();
     kscout::pin_cpu_threads(true);

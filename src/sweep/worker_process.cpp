@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "backend/callables/callable_backend.h"
 #include "core/fail.h"
 
 extern char** environ;
@@ -97,6 +98,7 @@ std::string WorkerProcess::end() {
   if (WIFSIGNALED(status)) {
     return fmt::format("killed by signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)));
   }
+  if (WEXITSTATUS(status) == kCallablesEnded) return "the callable ended its process";
   return fmt::format("exit code {}", WEXITSTATUS(status));
 }
 
