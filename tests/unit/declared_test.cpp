@@ -133,8 +133,8 @@ TEST(Declared, JointFamiliesHaveTheKernelsOfTheirMembers) {
     EXPECT_EQ(of.canonical(config), config);
     EXPECT_EQ(of.parse(family.name(i)).config, config);
     EXPECT_EQ(host_threads(config), host_threads(named.config));
-    EXPECT_EQ(family.traits[i].tile_m,
-              provider(named.config.space->provider).traits(signature, named.config, cpu).tile_m);
+    EXPECT_EQ(family.traits[i].workers,
+              provider(named.config.space->provider).traits(signature, named.config, cpu).workers);
   }
   EXPECT_FALSE(of.own(KernelConfig(provider("cublaslt").space(Op::gemm))));
   EXPECT_EQ(declaration_of("whole"), declaration("part") + '\f' + text);
