@@ -308,6 +308,16 @@ def test_selects_ranks_and_evaluates(trained):
         best.config.tile
 
 
+def test_a_family_of_convolutions(tmp_path):
+    one = kscout.Family("strided", {"tile_n": [4, 8]}, op="conv_fwd", run=lambda config, p: np.full((p.n, p.k), config.tile_n > 0, float),
+                        reference=lambda p: np.ones((p.n, p.k)), rules=["c.tile_n <= p.k"])  # fmt: skip
+    problems = [f"conv_fwd:{n}x8x{h}x9:{k}x3x3:fp32:nhwgc" for n in (1, 2) for h in (8, 9) for k in (4, 8)]
+    assert one.configs(problems[0]) == [{"tile_n": 4}]
+    assert total(one.sweep(problems, tmp_path / "sweep", **QUICK)) == {"ok": 12}
+    one.train(tmp_path / "model", folds=2, rounds=5, targets="rank")
+    assert one.select(problems[0]).config == {"tile_n": 4}
+
+
 def test_another_process_loads_the_model(trained):
     one, folder = trained
     other = family("trained")
