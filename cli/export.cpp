@@ -1,5 +1,6 @@
 // `kscout export`: writes a model for programs that do not link the library.
 #include <algorithm>
+#include <filesystem>
 #include <map>
 
 #include <CLI/CLI.hpp>
@@ -10,6 +11,7 @@
 #include "core/fail.h"
 #include "core/files.h"
 #include "export/header.h"
+#include "export/moe_json.h"
 #include "export/tunableop.h"
 #include "measured.h"
 #include "op/gemm/tunableop.h"
@@ -24,7 +26,15 @@ namespace kscout::cli {
 namespace {
 
 /// The formats that can be written.
-enum class ExportFormat : std::uint8_t { header, lightgbm, json, tunableop, hipblaslt, miopen_find_db };
+enum class ExportFormat : std::uint8_t {
+  header,
+  lightgbm,
+  json,
+  tunableop,
+  hipblaslt,
+  miopen_find_db,
+  moe_json
+};
 
 }  // namespace
 
@@ -33,8 +43,8 @@ enum class ExportFormat : std::uint8_t { header, lightgbm, json, tunableop, hipb
 template <>
 struct kscout::EnumWords<kscout::cli::ExportFormat> {
   static constexpr std::string_view what = "format";
-  static constexpr std::array<std::string_view, 6> words = {"header",    "lightgbm",  "json",
-                                                            "tunableop", "hipblaslt", "miopen-find-db"};
+  static constexpr std::array<std::string_view, 7> words = {
+      "header", "lightgbm", "json", "tunableop", "hipblaslt", "miopen-find-db", "moe-json"};
 };
 
 namespace kscout::cli {
@@ -47,6 +57,7 @@ struct ExportOptions {
   ReadBests read = nullptr;
   FamilyOptions family;
   ExportFormat format = ExportFormat::header;
+  MoeNaming moe;
 };
 
 std::optional<Target> asked_target(const ExportOptions& options) {
@@ -165,6 +176,12 @@ std::string tunableop_text(const ExportOptions& options) {
   return std::move(table.text);
 }
 
+Choice measured_choice(const MeasuredBest& best) {
+  Choice choice{.config = best.config, .time_us = best.time_us};
+  choice.source = choice.decided_by = ChoiceSource::db;
+  return choice;
+}
+
 /// Writes a table of the fastest measured configs: for all problems, or for those of --shapes.
 std::string measured_text(const ExportOptions& options) {
   if (options.format != ExportFormat::header || !options.target.empty() || !options.model.empty()) {
@@ -174,14 +191,9 @@ std::string measured_text(const ExportOptions& options) {
   }
   if (!options.read) throw NeedsLab{};
   const MeasuredBests measured = options.read(options.measured);
-  const auto choice_of = [](const MeasuredBest& best) {
-    Choice choice{.config = best.config, .time_us = best.time_us};
-    choice.source = choice.decided_by = ChoiceSource::db;
-    return choice;
-  };
   std::vector<ShapeChoice> choices;
   if (options.shapes.empty()) {
-    for (const MeasuredBest& best : measured.best) choices.push_back({best.problem, choice_of(best)});
+    for (const MeasuredBest& best : measured.best) choices.push_back({best.problem, measured_choice(best)});
     return shapes_header(std::move(choices), options.name_space);
   }
   for (const Problem& problem : any_problems_of({options.shapes}, DType::fp32, {})) {
@@ -197,7 +209,7 @@ std::string measured_text(const ExportOptions& options) {
            "--shapes {}: {} was not measured in {}; measure it, or leave --measurements out", options.shapes,
            print(problem), options.measured);
     }
-    choices.push_back({problem, choice_of(*found)});
+    choices.push_back({problem, measured_choice(*found)});
   }
   return shapes_header(std::move(choices), options.name_space);
 }
@@ -215,9 +227,45 @@ std::string model_text(const ExportOptions& options) {
     case ExportFormat::tunableop:
     case ExportFormat::hipblaslt:
     case ExportFormat::miopen_find_db:
+    case ExportFormat::moe_json:
       break;
   }
   return {};
+}
+
+/// The fastest measured configs of a layer's problems, or a model's choices for the problems of --shapes.
+std::vector<ShapeChoice> moe_choices(const ExportOptions& options) {
+  if (options.measured.empty() == options.shapes.empty())
+    fail(Errc::invalid_argument,
+         "--format moe-json: give --measurements of a layer, or --problems for which a model chooses");
+  std::vector<ShapeChoice> choices;
+  if (options.measured.empty()) {
+    AnySelector selector(options);
+    for (const Problem& problem : problems_of(options))
+      choices.push_back({problem, selector.select(problem)});
+    return choices;
+  }
+  if (!options.model.empty())
+    fail(Errc::invalid_argument, "--measurements: the fastest configs need no --model; leave it out");
+  if (!options.read) throw NeedsLab{};
+  for (const MeasuredBest& best : options.read(options.measured).best)
+    choices.push_back({best.problem, measured_choice(best)});
+  return choices;
+}
+
+/// Writes the table into the folder --out under the name for which engines look, or prints it.
+void export_moe(const ExportOptions& options) {
+  if (!options.name_space.empty())
+    fail(Errc::invalid_argument, "--format moe-json takes no --namespace; leave it out");
+  refuse_target(options);
+  const MoeTable table = moe_table(moe_choices(options), options.moe);
+  if (options.out.empty() || options.out == "-") return fmt::print("{}", table.text);
+  std::error_code error;
+  std::filesystem::create_directories(options.out, error);
+  if (error) fail(Errc::device_failure, "--out {}: no folder can be made: {}", options.out, error.message());
+  const std::string file = (std::filesystem::path(options.out) / table.name).string();
+  write_out(file, table.text);
+  fmt::print("{}\n", file);
 }
 
 void export_verb(const ExportOptions& options) {
@@ -226,6 +274,12 @@ void export_verb(const ExportOptions& options) {
   if (options.tuned.empty() &&
       (options.format == ExportFormat::hipblaslt || options.format == ExportFormat::miopen_find_db))
     fail(Errc::invalid_argument, "--format {}: which tables? give --tuned FILE", word(options.format));
+  const bool moe = options.format == ExportFormat::moe_json;
+  if (!moe &&
+      (options.moe.top_k != 0 || !options.moe.device_name.empty() || !options.moe.block_shape.empty()))
+    fail(Errc::invalid_argument,
+         "--top-k, --device-name and --block-shape are for --format moe-json; leave them out");
+  if (moe && options.tuned.empty()) return export_moe(options);
   const std::string text = !options.tuned.empty()                      ? tuned_text(options)
                            : options.format == ExportFormat::tunableop ? tunableop_text(options)
                            : !options.measured.empty()                 ? measured_text(options)
@@ -277,21 +331,30 @@ void setup_export(CLI::App& verb, ReadBests read) {
   reads_file(verb.add_option(
       "--validators", options->validators,
       "tunableop: the Validator lines of this file, which PyTorch wrote (default: of PyTorch 2.14.0)"));
-  add_out_option(verb, "--out", options->out, "write to this file");
+  verb.add_option("--top-k", options->moe.top_k, "moe-json: experts of each token");
+  verb.add_option("--device-name", options->moe.device_name,
+                  "moe-json: the GPU's name as torch.cuda.get_device_name() gives it");
+  verb.add_option("--block-shape", options->moe.block_shape,
+                  "moe-json: of quantised weights, such as 128,128");
+  add_out_option(verb, "--out", options->out, "write to this file; moe-json: into this folder");
   verb.footer(
       "header    one C++17 header without any dependency: select(problem) gives the model's choice\n"
       "lightgbm  a target's forest as a LightGBM text model, for tools that read those\n"
       "json      everything that the model file holds\n"
       "tunableop tuned GEMMs for PyTorch's TunableOp, which reads cuBLASLt's algorithms\n"
       "hipblaslt tuned GEMMs of --tuned for HIPBLASLT_TUNING_OVERRIDE_FILE\n"
-      "miopen-find-db  find databases of --tuned, *.ufdb.txt\n\n"
+      "miopen-find-db  find databases of --tuned, *.ufdb.txt\n"
+      "moe-json  the table of a mixture-of-experts layer that vLLM and SGLang read\n\n"
       "examples\n"
       "  kscout export --model models/gemm_fp32_zen3-2c --out gemm_fp32.h\n"
       "  kscout export --model models/conv_fwd_bf16_gfx950 --out conv_fwd.h\n"
       "  kscout export --measurements runs/here --out best.h\n"
       "  kscout export --shapes shapes.txt --namespace my_shapes --out my_shapes.h\n"
       "  kscout export --model models/gemm_fp32_zen3-2c --format lightgbm --out gemm_fp32.txt\n"
-      "  kscout export --model models/gemm_bf16_h200 --format tunableop --problems llm --out tuned0.csv\n\n"
+      "  kscout export --model models/gemm_bf16_h200 --format tunableop --problems llm --out tuned0.csv\n"
+      "  kscout export --format moe-json --measurements layer.parquet --top-k 8 --device-name 'NVIDIA H200' "
+      "--out "
+      "tables\n\n"
       "exit status: 0 done, 2 wrong arguments, 3 no config can take a problem, 4 file failure");
   verb.callback([options] { export_verb(*options); });
 }

@@ -25,6 +25,7 @@
 #include "op/problem_sets.h"
 #include "options.h"
 #include "provider/joint.h"
+#include "sweep/guided.h"
 #include "sweep/journal.h"
 #include "sweep/plan.h"
 #include "sweep_report.h"
@@ -57,6 +58,7 @@ struct SweepVerb {
   CompilerOptions compiler;
   std::string kernels;  ///< folder of compiled kernels
   std::string remeasure;
+  GuidedBy guided;
   bool seed_given = false, rounds_given = false;
   Format format = Format::text;
 };
@@ -189,6 +191,8 @@ SweepPlan plan_of(const SweepVerb& options, const std::vector<Problem>& problems
   if (request.provider.empty()) request.provider = backend.provider_for(op);
   request.max_gflop = std::max(request.max_gflop, 0.0);
   check_formula(request.provider, op, "--filter", request.filter);
+  check_formula(request.provider, op, "--also", options.guided.also);
+  if (!options.guided.model.empty()) request.narrow = guided_by(options.guided, request, backend.device());
   SweepPlan plan = plan_for_workers(merge_equal(problems), request, backend.device(), options);
   plan.provenance.merge(backend.versions());
   if (joint_provider(plan.provider)) {
@@ -465,6 +469,16 @@ void setup_sweep(CLI::App& verb) {
   verb.add_option("--max-configs", options->plan.max_configs,
                   "max configs per problem, evenly spaced in the family; 0 = all")
       ->capture_default_str();
+  auto* const model = verb.add_option("--model", options->guided.model,
+                                      "measure only what this model expects to be fast: for a model of more "
+                                      "problems, or a table of the best configs");
+  verb.add_option("--top", options->guided.top, "--model: configs per problem, the fastest by the model")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 100000))
+      ->needs(model);
+  verb.add_option("--also", options->guided.also,
+                  "--model: configs for which this formula holds are measured besides")
+      ->needs(model);
   verb.add_option("--max-problems", options->plan.max_problems, "max problems, drawn by the seed; 0 = all")
       ->capture_default_str();
   verb.add_option("--max-gflop", options->plan.max_gflop,
@@ -517,7 +531,8 @@ void setup_sweep(CLI::App& verb) {
       ->capture_default_str();
   options->ck_build.add_to(verb);
   verb.add_option("--library", options->library,
-                  "measure the kernels of a library, by its index file, instead of a backend's own");
+                  "measure the kernels of a library, by its index file, instead of a backend's own")
+      ->excludes(model);
   auto* const compile =
       verb.add_flag("--compile", options->compile,
                     "generate and compile the kernels of --provider (ck_tile, cutlass), --rules and --filter "
@@ -530,7 +545,7 @@ void setup_sweep(CLI::App& verb) {
   options->compiler.add_to(verb);
   for (const char* const name : {"--problems", "--dtype", "--layout", "--backend", "--provider", "--rules",
                                  "--filter", "--max-configs", "--max-problems", "--max-gflop", "--cache",
-                                 "--warmup", "--repeat", "--contenders", "--library", "--compile"})
+                                 "--warmup", "--repeat", "--contenders", "--library", "--compile", "--model"})
     remeasure->excludes(verb.get_option(name));
   verb.add_flag("--dry-run", options->dry_run, "print what would be measured and an estimate of the time")
       ->excludes(compile);

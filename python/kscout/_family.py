@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 PathLike = Union[str, "os.PathLike[str]"]
 AnyProblem = Union["Problem", str]
 
-_OPS = ("gemm", "conv_fwd", "conv_bwd_data", "conv_bwd_weight")
+_OPS = ("gemm", "grouped_gemm", "conv_fwd", "conv_bwd_data", "conv_bwd_weight")
 _DEVICES = ("cpu", "cuda")
 _declared: dict[str, str] = {}  # the declarations of this process by name: a provider stays until it ends
 

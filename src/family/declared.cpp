@@ -27,6 +27,7 @@ namespace {
 
 constexpr std::string_view kWhat = "a declared family";
 constexpr std::size_t kMaxName = 40;
+constexpr std::string_view kGemm = "gemm_", kGroupedGemm = "grouped_gemm_";  // before a signature in names
 /// Stands between the declarations of a joint family and its members; no TOML contains it.
 constexpr char kBetween = '\f';
 
@@ -77,15 +78,19 @@ void DeclaredFile::read_identity() {
     const auto at = find_word(text, EnumWords<Op>::words);
     if (!at) reader.complain(*op, unknown_name_message("op", text, EnumWords<Op>::words));
     const Op one = static_cast<Op>(*at);
-    if (one != Op::gemm && !find_word(text, kDirectionWords))
-      reader.complain(
-          *op, fmt::format("op '{}': families outside the program are for gemm and the convolutions", text));
+    if (one != Op::gemm && one != Op::grouped_gemm && !find_word(text, kDirectionWords))
+      reader.complain(*op,
+                      fmt::format("op '{}': families outside the program are for gemm, grouped_gemm and the "
+                                  "convolutions",
+                                  text));
     if (std::ranges::find(ops, one) != ops.end())
       reader.complain(*op, fmt::format("op '{}' is given twice", text));
     ops.push_back(one);
   }
-  if (ops.size() > 1 && std::ranges::find(ops, Op::gemm) != ops.end())
-    reader.complain(*op, "GEMMs and convolutions have different problems: declare a provider for each");
+  const bool gemms =
+      std::ranges::any_of(ops, [](Op one) { return one == Op::gemm || one == Op::grouped_gemm; });
+  if (ops.size() > 1 && gemms)
+    reader.complain(*op, "these operations have different problems: declare a provider for each");
 }
 
 /// A provider of a file.
@@ -258,12 +263,16 @@ class DeclaredProvider final : public Provider, public Declaration {
   }
 
   static std::string signature_text(const Signature& signature) {
-    return signature.op == Op::gemm ? "gemm_" + gemm_signature_text(signature)
-                                    : conv_signature_text(signature);
+    if (find_word(word(signature.op), kDirectionWords)) return conv_signature_text(signature);
+    return fmt::format("{}{}", signature.op == Op::gemm ? kGemm : kGroupedGemm,
+                       gemm_signature_text(signature));
   }
   static Signature read_signature(NameReader& in) {
-    if (!in.optional("gemm_")) return read_conv_signature(in);
-    return read_gemm_signature(in, "__");
+    const bool grouped = in.optional(kGroupedGemm);
+    if (!grouped && !in.optional(kGemm)) return read_conv_signature(in);
+    Signature signature = read_gemm_signature(in, "__");
+    if (grouped) signature.op = Op::grouped_gemm;
+    return signature;
   }
 
   std::deque<std::string> texts_;  ///< what axes and parts point at

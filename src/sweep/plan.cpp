@@ -213,6 +213,7 @@ SweepPlan make_plan(const std::vector<Problem>& problems, const PlanRequest& req
       if (signature_of(plan.problems[p]) != signature) continue;
       applicable.assign(family.configs.size(), 1);
       rules.evaluate(plan.problems[p], applicable, scratch);
+      if (request.narrow) request.narrow(plan.problems[p], family, applicable);
       for (std::size_t c = 0; c < index.size(); ++c) {
         if (applicable[c]) plan.candidates[p].push_back(index[c]);
       }

@@ -16,6 +16,7 @@
 #include <kscout/backend.h>
 #include <kscout/config.h>
 #include <kscout/device.h>
+#include <kscout/family.h>
 
 #include "measure/protocol.h"
 
@@ -57,6 +58,9 @@ struct SweepPlan {
 /// For kernels of a library, SweepPlan::backend is this prefix and the path of the library's index.
 inline constexpr std::string_view kLibraryPrefix = "library:";
 
+/// Clears the entries of the family's configs that a sweep shall not measure on a problem.
+using Narrow = std::function<void(ProblemRef, const Family&, std::vector<std::uint8_t>& measured)>;
+
 struct PlanRequest {
   std::string provider = "native", backend = "cpu", rules = "default", filter = "";
   std::size_t max_configs = 0;   ///< per problem, evenly spaced in the family; 0 = all
@@ -64,6 +68,7 @@ struct PlanRequest {
   double max_gflop = 0;          ///< larger problems are left out; 0 = no limit
   std::uint64_t seed = 1;
   LeftOutCounts left_out = {};  ///< what the caller left out of the problems; part of the plan's
+  Narrow narrow = {};           ///< applied after the rules (sweep/guided.h); none: every config is measured
   Backend* library = nullptr;   ///< kernel library whose configs are measured instead of those of the rules
 };
 

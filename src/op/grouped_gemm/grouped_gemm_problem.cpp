@@ -228,7 +228,8 @@ class GroupedGemmOperation final : public StructOperation<P> {
   }
 
   std::string_view schema(std::string_view provider, DeviceKind /*device*/) const noexcept override {
-    return provider == "native" ? "grouped_gemm" : "grouped_gemm_gpu";
+    if (provider == "native") return "grouped_gemm";
+    return provider == "hopper" ? "grouped_gemm_gpu" : "grouped_gemm_tiles";
   }
   std::vector<Problem> tuning_problems(const TuningRequest& request) const override {
     const auto some = random_grouped_gemms(request);

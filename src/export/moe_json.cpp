@@ -1,0 +1,94 @@
+#include "export/moe_json.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include <kscout/grouped_gemm.h>
+
+#include "core/fail.h"
+#include "core/json_fields.h"
+
+namespace kscout {
+
+namespace {
+
+struct MoeAxis {
+  std::string_view axis, key;
+  bool required = true;
+};
+constexpr MoeAxis kMoeAxes[] = {{"block_size_m", "BLOCK_SIZE_M"}, {"block_size_n", "BLOCK_SIZE_N"},
+                                {"block_size_k", "BLOCK_SIZE_K"}, {"group_size_m", "GROUP_SIZE_M"},
+                                {"num_warps", "num_warps"},       {"num_stages", "num_stages"},
+                                {"split_k", "SPLIT_K", false}};
+
+Json row_of(const KernelConfig& config) {
+  Json row = Json::object();
+  for (const MoeAxis& one : kMoeAxes) {
+    const auto& axes = config.space->axes;
+    if (std::ranges::find(axes, one.axis, &Axis::name) != axes.end()) {
+      row[std::string(one.key)] = config[one.axis];
+    } else if (one.required) {
+      fail(Errc::invalid_argument, "provider {}: no axis {}; a table of experts needs it",
+           config.space->provider, one.axis);
+    }
+  }
+  return row;
+}
+
+/// What engines call the element type of the weights; empty for the usual 16 bits.
+std::string dtype_word(const GroupedGemmProblem& p) {
+  switch (p.dtype_b) {
+    case DType::bf16:
+    case DType::fp16:
+      return {};
+    case DType::fp8:
+      return ",dtype=fp8_w8a8";
+    case DType::int8:
+      return ",dtype=int8_w8a8";
+    default:
+      fail(Errc::unsupported, "{}: engines have tables for bf16, fp16, fp8 and int8", print(p));
+  }
+}
+
+}  // namespace
+
+MoeTable moe_table(std::span<const ShapeChoice> choices, const MoeNaming& naming) {
+  if (naming.top_k < 1)
+    fail(Errc::invalid_argument, "top_k={}: how many experts has a token? at least 1", naming.top_k);
+  if (naming.device_name.empty())
+    fail(Errc::invalid_argument, "which device name? engines look for the one that their library reports");
+  if (choices.empty()) fail(Errc::invalid_argument, "a table of experts needs a problem");
+  std::map<std::int64_t, Json> rows;
+  const auto layer_of = [](const GroupedGemmProblem& p) { return std::tuple(p.groups, p.n, p.k, p.dtype_b); };
+  const auto as_layer = [](const Problem& problem) {
+    if (!ProblemRef(problem).is<GroupedGemmProblem>())
+      fail(Errc::invalid_argument, "{}: a table of experts is for grouped GEMMs", print(problem));
+    return problem.as<GroupedGemmProblem>();
+  };
+  const GroupedGemmProblem first = as_layer(choices.front().problem);
+  for (const ShapeChoice& choice : choices) {
+    const GroupedGemmProblem p = as_layer(choice.problem);
+    if (layer_of(p) != layer_of(first))
+      fail(Errc::invalid_argument, "a table is of one layer: {} has other experts, sizes or types than {}",
+           print(p), print(first));
+    if (p.m_sum % naming.top_k != 0)
+      fail(Errc::invalid_argument, "{}: {} rows are no multiple of top_k={}", print(p), p.m_sum,
+           naming.top_k);
+    const std::int64_t tokens = p.m_sum / naming.top_k;
+    if (!rows.emplace(tokens, row_of(choice.choice.config)).second)
+      fail(Errc::invalid_argument, "{} tokens are in the table already; measure one routing of them", tokens);
+  }
+  if (first.n % 2 != 0)
+    fail(Errc::invalid_argument, "{}: n is twice the intermediate size, and not odd", print(first));
+  Json table = Json::object();
+  for (auto& [tokens, row] : rows) table[std::to_string(tokens)] = std::move(row);
+  std::string device = naming.device_name;
+  std::ranges::replace(device, ' ', '_');
+  const std::string blocks = naming.block_shape.empty() ? "" : ",block_shape=[" + naming.block_shape + "]";
+  return {fmt::format("E={},N={},device_name={}{}{}.json", first.groups, first.n / 2, device,
+                      dtype_word(first), blocks),
+          table.dump(4) + "\n"};
+}
+
+}  // namespace kscout
