@@ -86,18 +86,29 @@ double gb_s_of(ProblemRef problem, const Measurement& measured) noexcept;
 
 enum class Columns : std::uint8_t { all_required, defaults_allowed };
 
+/// Whether a (problem, config, pass) that appears twice is an error of the builder, which remembers every
+/// row, or is found by the caller.
+enum class Repeats : std::uint8_t { refused, left_to_caller };
+
+/// The position of each config in family order. `config_order`: axis values of configs as config_text()
+/// writes them; configs that it lacks come last.
+std::vector<std::uint32_t> family_places(std::span<const KernelConfig> configs,
+                                         const std::vector<std::string>& config_order);
+
 /// Builds a table from blocks and checks every value.
 class TableBuilder {
  public:
   /// `source` names the file in errors. `names` are the columns of the file. Throws corrupt_data when `names`
   /// lacks a required column, or holds an unknown or repeated one.
   TableBuilder(std::string source, const Provider& provider, const ConfigSpace& space, Device device,
-               std::span<const std::string> names, Columns required);
+               std::span<const std::string> names, Columns required, Repeats repeats = Repeats::refused);
 
   /// Adds rows, whose columns are in the order of the constructor's `names`.
   void add(const Block& block);
-  /// `config_order`: axis values of configs as config_text() writes them, in family order; configs that it
-  /// lacks come last.
+  /// The table so far; its configs are in the order of their first rows.
+  const MeasurementTable& table() const noexcept { return table_; }
+  MeasurementTable& table() noexcept { return table_; }
+  /// The table with configs in family order (family_places).
   MeasurementTable finish(const std::vector<std::string>& config_order);
 
  private:
@@ -125,6 +136,7 @@ class TableBuilder {
   std::string source_;
   const Provider& provider_;
   const ConfigSpace& space_;
+  Repeats repeats_;
   std::vector<ColumnSpec> specs_;
   std::vector<int> position_;  ///< of each spec among the file's columns; -1 = absent
   bool has_axes_ = false;
