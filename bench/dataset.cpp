@@ -1,8 +1,8 @@
 // Measures speed and memory of datasets that are larger than memory.
 //
-//   dataset [--rows N] [--folder DIR [--steps merge,thin]]       100,000,000 rows without an argument
+//   dataset [--rows N] [--folder DIR [--steps merge,reduce]]       100,000,000 rows without an argument
 //
-// Writes two datasets of N / 2 rows each, then merges, describes and thins them, each in a process of its
+// Writes two datasets of N / 2 rows each, then merges, describes and reduces them, each in a process of its
 // own, so that each step has a peak of its own. With --folder, the files are kept, and later runs may do
 // single steps.
 #include <algorithm>
@@ -29,29 +29,27 @@ namespace {
 
 using namespace kscout;
 namespace fs = std::filesystem;
-constexpr std::size_t kProblems = 40'000;
 
 struct Arguments {
   std::size_t rows = 100'000'000;
   std::string folder;
-  std::vector<std::string> steps = {"generate", "merge", "describe", "thin"};
+  std::vector<std::string> steps = {"generate", "merge", "describe", "reduce"};
 };
 
 /// The problems and configs of a dataset of `rows` rows, both in file order.
 MeasurementTable problems_and_configs(std::size_t rows) {
   MeasurementTable table;
   table.device = device_preset("epyc-7763");
-  const std::size_t problems = std::min(kProblems, rows);
-  for (std::size_t p = 0; p < problems; ++p)
-    table.problems.push_back(make_gemm(16 * (1 + static_cast<std::int64_t>(p % 200)),
-                                       64 * (1 + static_cast<std::int64_t>(p / 200)), 512));
   const Family family = enumerate({.provider = "native",
-                                   .signature = signature_of(table.problems.front()),
+                                   .signature = signature_of(make_gemm(1, 1, 1)),
                                    .device = table.device,
                                    .rules = "full",
                                    .filter = {}});
-  const std::size_t configs = std::min(family.configs.size(), rows / problems);
+  const std::size_t configs = family.configs.size(), problems = std::max<std::size_t>(rows / configs, 1);
   for (std::size_t c = 0; c < configs; ++c) table.configs.push_back(family.configs[c]);
+  for (std::size_t p = 0; p < problems; ++p)
+    table.problems.push_back(make_gemm(16 * (1 + static_cast<std::int64_t>(p % 200)),
+                                       64 * (1 + static_cast<std::int64_t>(p / 200)), 512));
   const auto sorted = [&](auto index, std::size_t count) {
     for (std::uint32_t i = 0; i < count; ++i) table.rows.emplace_back().*index = i;
     const auto places = rows_in_file_order(table, provider("native")).rows;
@@ -81,22 +79,14 @@ Measurement made_up(std::size_t number) {
 }
 
 /// Writes the rows of every second problem, beginning with `part`.
-std::size_t generate(const fs::path& file, MeasurementTable table, std::uint32_t part) {
-  const DatasetOptions options;
-  DatasetWriter writer(file, *table.configs.front().space, options);
-  std::size_t rows = 0;
+void generate(const fs::path& file, MeasurementTable table, std::uint32_t part) {
+  DatasetWriter writer(file, *table.configs.front().space, {});
   for (std::uint32_t c = 0; c < table.configs.size(); ++c) {
-    for (std::uint32_t p = part; p < table.problems.size(); p += 2) {
+    for (std::uint32_t p = part; p < table.problems.size(); p += 2)
       table.rows.push_back({p, c, made_up(std::size_t{p} * table.configs.size() + c)});
-      ++rows;
-      if (table.rows.size() < options.group_rows) continue;
-      writer.add(table);
-      table.rows.clear();
-    }
+    writer.take_groups(table);
   }
-  if (!table.rows.empty()) writer.add(table);
-  writer.finish(table);
-  return rows;
+  writer.finish(table, table.configs);
 }
 
 struct Step {
@@ -141,7 +131,7 @@ int run(const Arguments& arguments) {
   for (std::uint32_t part = 0; part < 2 && asked("generate"); ++part) {
     step("generate", [&] { generate(halves[part], problems_and_configs(arguments.rows), part); });
   }
-  const fs::path merged = folder / "merged.parquet", thinned = folder / "thinned.parquet";
+  const fs::path merged = folder / "merged.parquet", reduced = folder / "reduced.parquet";
   double peak_mb = 0;
   const auto measured = [&](std::string_view name, const auto& work) {
     const Step done = step(name, work);
@@ -168,8 +158,8 @@ int run(const Arguments& arguments) {
     fmt::print("RESULT dataset.describe_rows_per_second {:.0f} 1/s\n",
                static_cast<double>(arguments.rows) / seconds);
   }
-  if (asked("thin"))
-    measured("thin", [&] {
+  if (asked("reduce"))
+    measured("reduce", [&] {
       const MergeOptions options{.reduction = {.final_rows = true,
                                                .rules = "default",
                                                .timed = true,
@@ -177,7 +167,7 @@ int run(const Arguments& arguments) {
                                                .digits = 4,
                                                .pruned_early_digits = 3}};
       const std::vector<std::string> one = {merged};
-      const auto done = merge_files(one, thinned, options, {.derived = false});
+      const auto done = merge_files(one, reduced, options, {.derived = false});
       if (!done) fail(Errc::corrupt_data, "the merged rows are not in file order");
       fmt::print("{} rows stay\n", done->rows);
     });
@@ -192,7 +182,7 @@ int main(int argc, char** argv) {
   Arguments arguments;
   app.add_option("--rows", arguments.rows, "rows of both datasets together")->capture_default_str();
   app.add_option("--folder", arguments.folder, "keeps the files");
-  app.add_option("--steps", arguments.steps, "of generate, merge, describe, thin; of files in --folder")
+  app.add_option("--steps", arguments.steps, "of generate, merge, describe, reduce; of files in --folder")
       ->delimiter(',');
   return kscout::bench::run_bench("dataset", app, argc, argv, [&] { return run(arguments); });
 }

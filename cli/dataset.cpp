@@ -7,7 +7,9 @@
 #include <fmt/format.h>
 
 #include "core/fail.h"
+#include "core/files.h"
 #include "core/json_fields.h"
+#include "core/links.h"
 #include "core/parquet_checksum.h"
 #include "dataset/columns.h"
 #include "dataset/operations.h"
@@ -127,9 +129,13 @@ void print_description(const MeasurementTable& table, const Description& d) {
     fmt::print("... and {} more (all with --format json)\n", d.best.size() - kShownBest);
 }
 
+bool is_parquet_file(const std::string& file) {
+  return fs::is_regular_file(file) && fs::path(file).extension() != ".csv";
+}
+
 /// Describes row by row where the file is in order.
 DescribedFile described(const std::string& file, const DatasetArguments& options) {
-  if (fs::is_regular_file(file) && fs::path(file).extension() != ".csv") {
+  if (is_parquet_file(file)) {
     if (auto known = describe_file(file, reading(options))) return *std::move(known);
   }
   DescribedFile whole{read_any(file, options), {}};
@@ -206,13 +212,13 @@ void report_unmeasured(const DatasetArguments& options, std::size_t kernels) {
 }
 
 /// Whether rows can be merged one by one. Averages need all rows of a problem, journals and CSV have no
-/// order.
+/// order, and what went into a pipe or a descriptor cannot be taken back when a file turns out to have none.
 bool may_stream(const DatasetArguments& options) {
-  const auto is_parquet = [](const std::string& file) {
-    return fs::is_regular_file(file) && fs::path(file).extension() != ".csv";
-  };
-  return options.keep != Keep::mean && options.keep != Keep::median && options.out != "-" &&
-         fs::path(options.out).extension() != ".csv" && std::ranges::all_of(options.files, is_parquet);
+  const fs::path out = options.out;
+  const bool takes_back = options.out != "-" && (is_absent(out) || fs::is_regular_file(out)) &&
+                          !named_descriptor(resolve_links(out));
+  return options.keep != Keep::mean && options.keep != Keep::median && takes_back &&
+         out.extension() != ".csv" && std::ranges::all_of(options.files, is_parquet_file);
 }
 
 void merge_verb(const DatasetArguments& options) {

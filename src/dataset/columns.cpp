@@ -247,7 +247,8 @@ TableBuilder::TableBuilder(std::string source, const Provider& provider, const C
       provider_(provider),
       space_(space),
       repeats_(repeats),
-      specs_(dataset_columns(space)) {
+      specs_(dataset_columns(space)),
+      order_(table_, provider) {
   table_.device = std::move(device);
   check_names(names, required);
 }
@@ -514,21 +515,39 @@ void TableBuilder::read_row(std::size_t row) {
   const std::uint32_t config_at = config_id(read_config(row, problem));
   check_name(row, problem, config_at);
   check_derived(problem, measured, row);
-  if (repeats_ == Repeats::refused) {
-    const std::uint64_t key =
-        (std::uint64_t{problem_at} << 32) | (config_at << 2) | static_cast<std::uint32_t>(measured.pass);
-    const auto [first, is_new] = first_row_.try_emplace(key, rows_before_ + row + 1);
-    if (!is_new) {
-      bad(row, "config",
-          fmt::format("row {} has the same problem, config and pass; keep one of them", first->second));
+  const MeasurementTable::Row added{problem_at, config_at, measured};
+  if (repeats_ == Repeats::refused) check_repeat(added, row);
+  table_.rows.push_back(added);
+}
+
+void TableBuilder::check_repeat(const MeasurementTable::Row& added, std::size_t row) {
+  const auto key_of = [](const MeasurementTable::Row& of) {
+    return (std::uint64_t{of.problem} << 32) | (of.config << 2) |
+           static_cast<std::uint32_t>(of.measured.pass);
+  };
+  if (ascending_ && is_complete(table_.configs[added.config])) {
+    try {
+      const FileOrder::Place place = order_.place(added);
+      if (!last_ || order_.compare(*last_, place) < 0) {
+        last_ = place;
+        return;
+      }
+    } catch (const NotInFileOrder&) {
     }
   }
-  table_.rows.push_back({problem_at, config_at, measured});
+  if (ascending_) {
+    ascending_ = false;
+    for (std::size_t r = 0; r < table_.rows.size(); ++r) first_row_.emplace(key_of(table_.rows[r]), r + 1);
+  }
+  const auto [first, is_new] = first_row_.try_emplace(key_of(added), rows_before_ + row + 1);
+  if (!is_new) {
+    bad(row, "config",
+        fmt::format("row {} has the same problem, config and pass; keep one of them", first->second));
+  }
 }
 
 void TableBuilder::add(const Block& block) {
   current_ = by_spec(block);
-  table_.rows.reserve(table_.rows.size() + block.rows);
   for (std::size_t row = 0; row < block.rows; ++row) read_row(row);
   rows_before_ += block.rows;
 }

@@ -8,6 +8,7 @@
 ///     builder.add(specs, block);                                  // columns -> table, every value checked
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,6 +18,8 @@
 
 #include <kscout/measurement.h>
 #include <kscout/provider.h>
+
+#include "dataset/file_order.h"
 
 namespace kscout {
 
@@ -100,6 +103,8 @@ class TableBuilder {
  public:
   /// `source` names the file in errors. `names` are the columns of the file. Throws corrupt_data when `names`
   /// lacks a required column, or holds an unknown or repeated one.
+  TableBuilder(const TableBuilder&) = delete;
+  TableBuilder& operator=(const TableBuilder&) = delete;
   TableBuilder(std::string source, const Provider& provider, const ConfigSpace& space, Device device,
                std::span<const std::string> names, Columns required, Repeats repeats = Repeats::refused);
 
@@ -124,6 +129,7 @@ class TableBuilder {
   Measurement read_measurement(std::size_t row) const;
   Problem read_problem(std::size_t row) const;
   void read_row(std::size_t row);
+  void check_repeat(const MeasurementTable::Row& added, std::size_t row);
   void check_constants(std::size_t row) const;
   const std::string& name_at(std::size_t row);
   KernelConfig read_config(std::size_t row, const Problem& problem);
@@ -145,7 +151,10 @@ class TableBuilder {
   MeasurementTable table_;
   std::unordered_map<Problem, std::uint32_t> problem_ids_;
   std::unordered_map<KernelConfig, std::uint32_t> config_ids_;
-  std::unordered_map<std::uint64_t, std::size_t> first_row_;  ///< of each (problem, config, pass)
+  FileOrder order_;
+  std::optional<FileOrder::Place> last_;
+  bool ascending_ = true;  ///< all rows so far are in file order, so none is there twice
+  std::unordered_map<std::uint64_t, std::size_t> first_row_;  ///< of each (problem, config, pass), if not
   std::unordered_set<std::string> checked_names_;
   std::unordered_map<std::string, NamedConfig> parsed_names_;
 };

@@ -43,9 +43,10 @@ Json parse_json(const std::string& text, const std::string& what) {
   return json;
 }
 
-std::map<std::string, std::string> file_metadata(const MeasurementTable& table, const ConfigSpace& space) {
+std::map<std::string, std::string> file_metadata(const MeasurementTable& table, const ConfigSpace& space,
+                                                 const std::vector<KernelConfig>& family_order) {
   Json order = Json::array();
-  for (const KernelConfig& config : table.configs) order.push_back(config_text(config));
+  for (const KernelConfig& config : family_order) order.push_back(config_text(config));
   std::map<std::string, std::string> metadata = {
       {kVersionKey, std::to_string(kDatasetVersion)},
       {kOpKey, std::string(word(space.op))},
@@ -220,18 +221,36 @@ std::vector<ColumnSpec> written_columns(const ConfigSpace& space, const DatasetO
 DatasetWriter::DatasetWriter(const fs::path& file, const ConfigSpace& space, const DatasetOptions& options)
     : space_(space),
       provider_(options.providers(space.provider)),
+      group_rows_(options.group_rows),
       columns_(written_columns(space, options)),
       file_(file),
       writer_(columns_, [this](std::string_view bytes) { file_.write(bytes); }) {}
 
-void DatasetWriter::add(const MeasurementTable& batch) {
-  Block block = make_block(batch, provider_, space_);
-  block.columns.resize(columns_.size());
-  writer_.add(std::move(block));
+void DatasetWriter::write_groups(MeasurementTable& table, std::size_t group_rows, bool all) {
+  const auto rows = std::exchange(table.rows, {});
+  std::size_t begin = 0;
+  while (all ? begin < rows.size() || !begun_ : begin + group_rows <= rows.size()) {
+    const std::size_t end = std::min(begin + group_rows, rows.size());
+    table.rows.assign(rows.begin() + static_cast<std::ptrdiff_t>(begin),
+                      rows.begin() + static_cast<std::ptrdiff_t>(end));
+    Block block = make_block(table, provider_, space_);
+    block.columns.resize(columns_.size());
+    writer_.add(std::move(block));
+    begun_ = true;
+    begin = end;
+  }
+  table.rows.assign(rows.begin() + static_cast<std::ptrdiff_t>(begin), rows.end());
 }
 
-void DatasetWriter::finish(const MeasurementTable& table) {
-  writer_.finish(file_metadata(table, space_));
+void DatasetWriter::take_groups(MeasurementTable& table) {
+  const std::size_t limit = begun_ ? group_rows_ : 4 * group_rows_;
+  if (table.rows.size() > limit) write_groups(table, group_rows_, /*all=*/false);
+}
+
+void DatasetWriter::finish(MeasurementTable& table, const std::vector<KernelConfig>& family_order) {
+  take_groups(table);
+  write_groups(table, begun_ ? group_rows_ : 4 * group_rows_, /*all=*/true);
+  writer_.finish(file_metadata(table, space_, family_order));
   file_.commit();
 }
 
@@ -239,15 +258,7 @@ void write_dataset(const fs::path& file, const MeasurementTable& table, const Da
   if (is_csv(file)) return write_file_atomically(file, dataset_csv(table, options));
   const ConfigSpace& space = space_of(table);
   MeasurementTable sorted = rows_in_file_order(table, options.providers(space.provider));
-  const auto rows = std::exchange(sorted.rows, {});
-  DatasetWriter writer(file, space, options);
-  for (std::size_t begin = 0; begin == 0 || begin < rows.size(); begin += options.group_rows) {
-    const std::size_t end = std::min(begin + options.group_rows, rows.size());
-    sorted.rows.assign(rows.begin() + static_cast<std::ptrdiff_t>(begin),
-                       rows.begin() + static_cast<std::ptrdiff_t>(end));
-    writer.add(sorted);
-  }
-  writer.finish(sorted);
+  DatasetWriter(file, space, options).finish(sorted, table.configs);
 }
 
 }  // namespace kscout

@@ -33,9 +33,9 @@ struct DatasetOptions {
   /// Parquet only: also writes `tflops` and `gb_s`, which follow from sizes and times but take half of the
   /// file.
   bool derived = true;
-  /// Parquet only: rows of a row group. Memory of reading and writing follows this number, not the number of
-  /// rows; a file of one group is smaller.
-  std::size_t group_rows = 1'000'000;
+  /// Parquet only: rows of a row group; a file of up to four times as many rows is one group, which is
+  /// smaller. Memory of reading and writing follows this number, not the number of rows.
+  std::size_t group_rows = 250'000;
 };
 
 /// Reads Parquet, or CSV when the name ends in .csv. Throws not_found, corrupt_data, unsupported (newer

@@ -238,6 +238,7 @@ std::unique_ptr<parquet::arrow::FileReader> open_reader(const std::string& path,
     value_or_corrupt(arrow::Result<bool>(status), source);
   parquet::ArrowReaderProperties as_arrow;
   as_arrow.set_batch_size(kBatchRows);
+  as_arrow.set_pre_buffer(false);  // it would keep all bytes of the file
   const auto* const columns = builder.raw_reader()->metadata()->schema();
   for (int c = 0; c < columns->num_columns(); ++c)
     as_arrow.set_read_dictionary(c, columns->Column(c)->physical_type() == parquet::Type::BYTE_ARRAY);

@@ -250,12 +250,7 @@ class StreamMerger {
     written_problems_.insert(row.problem);
     written_configs_.insert(row.config);
     ++merged_.rows;
-    if (table_.rows.size() == options_.group_rows) flush();
-  }
-
-  void flush() {
-    writer_->add(table_);
-    table_.rows.clear();
+    writer_->take_groups(table_);
   }
 
   /// The written configs, in the family order of the first file, then of the second, ...
@@ -280,10 +275,8 @@ class StreamMerger {
       fail(Errc::invalid_argument, "no config of rule set '{}' was measured; give the set of the sweep",
            rules);
     if (!writer_) fail(Errc::invalid_argument, "a dataset needs at least one config: no row is left");
-    if (!table_.rows.empty()) flush();
     if (!rules.empty()) table_.metadata["rules"] = rules_name(rules);
-    table_.configs = configs_in_order();
-    writer_->finish(table_);
+    writer_->finish(table_, configs_in_order());
     merged_.problems = written_problems_.size();
     merged_.configs = written_configs_.size();
     if (!rules.empty()) merged_.unmeasured = reducer_->unmeasured();

@@ -48,17 +48,30 @@ class RowStream {
   std::unique_ptr<State> state_;
 };
 
-/// Writes a Parquet dataset from batches of rows in file order, a row group per batch.
+/// Writes a Parquet dataset from rows in file order.
+///
+///     DatasetWriter writer(file, space, options);
+///     for (...) {
+///       table.rows.push_back(row);
+///       writer.take_groups(table);
+///     }
+///     writer.finish(table);
 class DatasetWriter {
  public:
   DatasetWriter(const std::filesystem::path& file, const ConfigSpace& space, const DatasetOptions& options);
-  void add(const MeasurementTable& batch);
-  /// `table` has the device, the metadata, and all configs in family order.
-  void finish(const MeasurementTable& table);
+  /// Writes whole row groups and takes their rows out of the table.
+  void take_groups(MeasurementTable& table);
+  /// Writes the remaining rows. `table` has the device, the metadata, and all configs that rows refer to.
+  /// `family_order`: the configs as the file's metadata list them.
+  void finish(MeasurementTable& table, const std::vector<KernelConfig>& family_order);
 
  private:
+  void write_groups(MeasurementTable& table, std::size_t group_rows, bool all);
+
   const ConfigSpace& space_;
   const Provider& provider_;
+  std::size_t group_rows_;
+  bool begun_ = false;
   std::vector<ColumnSpec> columns_;
   AtomicFile file_;
   ParquetWriter writer_;

@@ -49,7 +49,7 @@ class DatasetStream : public ::testing::Test {
   std::string file(const std::string& name) const { return folder_ / name; }
   DatasetOptions small_groups() const {
     DatasetOptions options = toy_options();
-    options.group_rows = 13;
+    options.group_rows = 7;
     return options;
   }
 
@@ -126,7 +126,7 @@ TEST_F(DatasetStream, ReducesTheShippedTablesToTheSameBytes) {
                                           paths::in_repository("data/gemm_fp32_zen4-2c.held_out.parquet")};
   DatasetOptions options;
   options.derived = false;
-  options.group_rows = 30'000;
+  options.group_rows = 6'000;
   const MergeOptions merge_as{
       .keep = Keep::error,
       .reduction = {
@@ -153,10 +153,10 @@ TEST_F(DatasetStream, ARowMeasuredTwiceIsAnError) {
 TEST_F(DatasetStream, RowsInAnotherOrderAreLeftToWholeReading) {
   MeasurementTable table = rows_in_file_order(made_up_table(5, 1), test::toy_provider("toy"));
   std::swap(table.rows.front(), table.rows.back());
+  const std::size_t rows = table.rows.size();
   DatasetWriter writer(file("a.parquet"), *table.configs.front().space, toy_options());
-  writer.add(table);
-  writer.finish(table);
-  EXPECT_EQ(read_dataset(file("a.parquet"), toy_options()).rows.size(), table.rows.size());
+  writer.finish(table, table.configs);
+  EXPECT_EQ(read_dataset(file("a.parquet"), toy_options()).rows.size(), rows);
   EXPECT_FALSE(describe_file(file("a.parquet"), toy_options()));
   EXPECT_FALSE(merge_files(std::vector{file("a.parquet")}, file("b.parquet"), {}, toy_options()));
   EXPECT_FALSE(fs::exists(file("b.parquet")));
@@ -175,8 +175,7 @@ TEST_F(DatasetStream, ARepeatedRowIsNotInOrder) {
   MeasurementTable table = rows_in_file_order(made_up_table(5, 1), test::toy_provider("toy"));
   table.rows.insert(table.rows.begin(), table.rows.front());
   DatasetWriter writer(file("a.parquet"), *table.configs.front().space, toy_options());
-  writer.add(table);
-  writer.finish(table);
+  writer.finish(table, table.configs);
   EXPECT_FALSE(describe_file(file("a.parquet"), toy_options()));
   expect_error(Errc::corrupt_data, {"row 2", "row 1 has the same problem"},
                [&] { read_dataset(file("a.parquet"), toy_options()); });
@@ -199,7 +198,7 @@ long peak_of(const Work& work) {
 
 TEST_F(DatasetStream, MemoryDoesNotGrowWithTheRows) {
   DatasetOptions options = toy_options();
-  options.group_rows = 50'000;
+  options.group_rows = 20'000;
   MeasurementTable table;
   table.device = test::toy_device();
   for (int p = 0; p < 1000; ++p) table.problems.push_back(make_gemm(16, 16 + p, 16));
@@ -210,11 +209,9 @@ TEST_F(DatasetStream, MemoryDoesNotGrowWithTheRows) {
     for (std::uint32_t c = 0; c < table.configs.size(); ++c) {
       for (std::uint32_t p = 0; p < table.problems.size(); ++p)
         table.rows.push_back({p, c, test::timed(1 + (p * 31 + c) % 997)});
-      if (table.rows.size() < options.group_rows) continue;
-      writer.add(table);
-      table.rows.clear();
+      writer.take_groups(table);
     }
-    writer.finish(table);
+    writer.finish(table, table.configs);
   };
   write("small.parquet", 200);
   write("large.parquet", 1200);
