@@ -51,6 +51,14 @@ def flags(**options):
     return words
 
 
+def call(verb, *words):
+    """Runs a verb that prints no JSON; its messages go to stderr. Raises the error class of its exit status."""
+    done = subprocess.run([PROGRAM, verb, *map(str, words)], env=_environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    sys.stderr.write(done.stderr)
+    if done.returncode != 0:
+        raise _error(done.returncode, done.stderr)
+
+
 def run(verb, *words, check_may_fail=False):
     """Runs a verb with --format json and returns what it printed. Raises the error class that the program names.
 
