@@ -34,7 +34,14 @@ def partition_of(file: str, schema: str, features: list[str], labels: list[str])
     return rows, {label: table.column(label).to_numpy() for label in labels}, sizes
 
 
-PARAMETERS = ("num_leaves", "learning_rate", "min_data_in_leaf", "feature_fraction", "seed")  # of a local training
+# Of a local training, and what LightGBM's trainers call them.
+PARAMETERS = {
+    "num_leaves": "num_leaves",
+    "learning_rate": "learning_rate",
+    "min_data_in_leaf": "min_child_samples",
+    "feature_fraction": "colsample_bytree",
+    "seed": "random_state",
+}
 GRADES = 31  # of target rank
 
 
@@ -50,7 +57,7 @@ def grow(client: Any, partitions: list[Any], target: str, spec: dict[str, Any], 
         shaped = [(rows,) if columns is None else (rows, columns) for rows in shapes]
         return array.concatenate([array.from_delayed(delayed(part), shape, kind) for part, shape in zip(parts, shaped)])
 
-    parameters = {name: spec["params"][name] for name in PARAMETERS}
+    parameters = {theirs: spec["params"][ours] for ours, theirs in PARAMETERS.items()}
     if target == "rank":
         parameters.update(objective="lambdarank", label_gain=list(range(GRADES)))
     kind = trainers.DaskLGBMRanker if target == "rank" else trainers.DaskLGBMRegressor
