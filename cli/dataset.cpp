@@ -7,11 +7,14 @@
 #include <fmt/format.h>
 
 #include "core/fail.h"
+#include "core/files.h"
 #include "core/json_fields.h"
+#include "core/links.h"
 #include "core/parquet_checksum.h"
 #include "dataset/columns.h"
 #include "dataset/operations.h"
 #include "dataset/reduce.h"
+#include "dataset/stream.h"
 #include "options.h"
 #include "outputs.h"
 #include "sweep/journal.h"
@@ -33,14 +36,8 @@ struct DatasetArguments {
   std::int64_t rows = 10;
   double held_out = 0.25;
   SplitBy by = SplitBy::sizes;
-  bool final_rows = false;
-  bool timed = false;
   bool without_derived = false;
-  std::string rules;
-  std::uint32_t pruned_early_one_in = 1;
-  int digits = 0;  ///< significant digits of times; 0: unchanged
-  /// Significant digits of times of rows pruned early, which lose most other columns; 0: unchanged.
-  int pruned_early_digits = 0;
+  Reduction reduction;
   std::uint64_t seed = 1;
   bool mixed_devices = false;
 };
@@ -48,6 +45,12 @@ struct DatasetArguments {
 DatasetOptions reading(const DatasetArguments& options) {
   DatasetOptions how;
   if (!options.device.empty()) how.device = device_named(options.device);
+  return how;
+}
+
+DatasetOptions writing(const DatasetArguments& options) {
+  DatasetOptions how = reading(options);
+  how.derived = !options.without_derived;
   return how;
 }
 
@@ -126,9 +129,22 @@ void print_description(const MeasurementTable& table, const Description& d) {
     fmt::print("... and {} more (all with --format json)\n", d.best.size() - kShownBest);
 }
 
+bool is_parquet_file(const std::string& file) {
+  return fs::is_regular_file(file) && fs::path(file).extension() != ".csv";
+}
+
+/// Describes row by row where the file is in order.
+DescribedFile described(const std::string& file, const DatasetArguments& options) {
+  if (is_parquet_file(file)) {
+    if (auto known = describe_file(file, reading(options))) return *std::move(known);
+  }
+  DescribedFile whole{read_any(file, options), {}};
+  whole.description = describe(whole.table);
+  return whole;
+}
+
 void describe_verb(const DatasetArguments& options) {
-  const MeasurementTable table = read_any(options.files.front(), options);
-  const Description d = describe(table);
+  const auto [table, d] = described(options.files.front(), options);
   if (options.format == Format::json) {
     fmt::print("{}\n", description_json(table, d).dump(2, ' ', false, Json::error_handler_t::replace));
   } else {
@@ -166,14 +182,17 @@ void check_verb(const DatasetArguments& options) {
              options.files.size() == 1 ? "" : "s");
 }
 
+void report_written(const std::string& file, std::size_t rows, std::size_t problems, std::size_t configs) {
+  fmt::print(stderr, "{}: {} rows, {} problems, {} configs\n", file, rows, problems, configs);
+}
+
 void write_table(const std::string& file, const DatasetArguments& options, const MeasurementTable& table) {
-  DatasetOptions how = reading(options);
-  how.derived = !options.without_derived;
+  const DatasetOptions how = writing(options);
   file == "-" ? write_out(file, dataset_csv(table, how)) : write_dataset(file, table, how);
   std::vector<char> problems(table.problems.size()), configs(table.configs.size());  // 1: has rows
   for (const MeasurementTable::Row& row : table.rows) problems[row.problem] = configs[row.config] = 1;
-  fmt::print(stderr, "{}: {} rows, {} problems, {} configs\n", file, table.rows.size(),
-             std::ranges::count(problems, 1), std::ranges::count(configs, 1));
+  report_written(file, table.rows.size(), static_cast<std::size_t>(std::ranges::count(problems, 1)),
+                 static_cast<std::size_t>(std::ranges::count(configs, 1)));
 }
 
 void split_verb(const DatasetArguments& options) {
@@ -187,26 +206,37 @@ void split_verb(const DatasetArguments& options) {
   write_table(options.held_out_out, options, parts.held_out);
 }
 
-/// Applies the options that reduce a table.
-MeasurementTable reduce(MeasurementTable table, const DatasetArguments& options) {
-  if (options.final_rows) table = final_table(table);
-  if (!options.rules.empty()) {
-    RuleSetRows rows = rows_of_rule_set(table, options.rules);
-    if (rows.unmeasured > 0)
-      fmt::print(stderr, "note: no row is of {} kernels of rule set {}\n", rows.unmeasured, options.rules);
-    table = std::move(rows.table);
-  }
-  if (options.timed) table = timed_rows(table);
-  if (options.pruned_early_one_in > 1) table = sample_pruned_early(table, options.pruned_early_one_in);
-  if (options.digits > 0) table = with_time_digits(table, options.digits);
-  if (options.pruned_early_digits > 0) table = coarsen_pruned_early(table, options.pruned_early_digits);
-  return table;
+void report_unmeasured(const DatasetArguments& options, std::size_t kernels) {
+  if (kernels > 0)
+    fmt::print(stderr, "note: no row is of {} kernels of rule set {}\n", kernels, options.reduction.rules);
+}
+
+/// Whether rows can be merged one by one. Averages need all rows of a problem, journals and CSV have no
+/// order, and what went into a pipe or a descriptor cannot be taken back when a file turns out to have none.
+bool may_stream(const DatasetArguments& options) {
+  const fs::path out = options.out;
+  const bool takes_back = options.out != "-" && (is_absent(out) || fs::is_regular_file(out)) &&
+                          !named_descriptor(resolve_links(out));
+  return options.keep != Keep::mean && options.keep != Keep::median && takes_back &&
+         out.extension() != ".csv" && std::ranges::all_of(options.files, is_parquet_file);
 }
 
 void merge_verb(const DatasetArguments& options) {
+  if (may_stream(options)) {
+    const auto merged =
+        merge_files(options.files, options.out, {options.keep, options.mixed_devices, options.reduction},
+                    writing(options));
+    if (merged) {
+      report_unmeasured(options, merged->unmeasured);
+      report_written(options.out, merged->rows, merged->problems, merged->configs);
+      return;
+    }
+  }
   std::vector<MeasurementTable> tables;
   for (const auto& file : options.files) tables.push_back(read_any(file, options));
-  write_table(options.out, options, reduce(merge(tables, options.keep, options.mixed_devices), options));
+  RuleSetRows reduced = reduce(merge(tables, options.keep, options.mixed_devices), options.reduction);
+  report_unmeasured(options, reduced.unmeasured);
+  write_table(options.out, options, reduced.table);
 }
 
 std::vector<std::string> row_columns(const ConfigSpace& space) {
@@ -312,21 +342,22 @@ CLI::App* add_part(CLI::App& verb, const std::shared_ptr<DatasetArguments>& opti
 
 /// Adds the options that leave rows or digits out of the written file.
 void add_reduction_options(CLI::App& part, DatasetArguments& options) {
-  part.add_option("--rules", options.rules,
+  part.add_option("--rules", options.reduction.rules,
                   "keep only configs of this rule set: a name, or FILE.toml[:SET]; the file's metadata then "
                   "name it");
-  part.add_flag("--final", options.final_rows,
+  part.add_flag("--final", options.reduction.final_rows,
                 "keep only the final row of a config that was measured in two passes");
-  part.add_flag("--timed", options.timed, "keep only rows with a time: status ok or raced (pruned early)");
+  part.add_flag("--timed", options.reduction.timed,
+                "keep only rows with a time: status ok or raced (pruned early)");
   part.add_option(
-          "--pruned-early-one-in", options.pruned_early_one_in,
+          "--pruned-early-one-in", options.reduction.pruned_early_one_in,
           "keep one in N of the rows pruned early (status raced), chosen by a hash of problem and config")
       ->check(above_zero(), "POSITIVE");
   part.add_option(
-          "--digits", options.digits,
+          "--digits", options.reduction.digits,
           "round times to N digits, one less for rows pruned early (status raced); spread and error to 2")
       ->check(CLI::Range(2, 17));
-  part.add_option("--pruned-early-digits", options.pruned_early_digits,
+  part.add_option("--pruned-early-digits", options.reduction.pruned_early_digits,
                   "reduce rows pruned early (status raced) to the number of samples and the time, rounded to "
                   "N digits; drop spread and error")
       ->check(CLI::Range(1, 17));

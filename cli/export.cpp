@@ -52,7 +52,7 @@ namespace kscout::cli {
 namespace {
 
 struct ExportOptions {
-  std::string model, shapes, measured, out, target, name_space, validators;
+  std::string model, shapes, measured, out, out_folder, target, name_space, validators;
   std::vector<std::string> tuned;
   ReadBests read = nullptr;
   FamilyOptions family;
@@ -253,19 +253,20 @@ std::vector<ShapeChoice> moe_choices(const ExportOptions& options) {
   return choices;
 }
 
-/// Writes the table into the folder --out under the name for which engines look, or prints it.
-void export_moe(const ExportOptions& options) {
+/// The table; written into the folder --out-folder, with that file's name instead.
+std::string moe_text(const ExportOptions& options) {
   if (!options.name_space.empty())
     fail(Errc::invalid_argument, "--format moe-json takes no --namespace; leave it out");
   refuse_target(options);
-  const MoeTable table = moe_table(moe_choices(options), options.moe);
-  if (options.out.empty() || options.out == "-") return fmt::print("{}", table.text);
+  MoeTable table = moe_table(moe_choices(options), options.moe);
+  if (options.out_folder.empty()) return std::move(table.text);
   std::error_code error;
-  std::filesystem::create_directories(options.out, error);
-  if (error) fail(Errc::device_failure, "--out {}: no folder can be made: {}", options.out, error.message());
-  const std::string file = (std::filesystem::path(options.out) / table.name).string();
+  std::filesystem::create_directories(options.out_folder, error);
+  if (error)
+    fail(Errc::device_failure, "--out-folder {}: it cannot be made: {}", options.out_folder, error.message());
+  const std::string file = (std::filesystem::path(options.out_folder) / table.name).string();
   write_out(file, table.text);
-  fmt::print("{}\n", file);
+  return file + "\n";
 }
 
 void export_verb(const ExportOptions& options) {
@@ -274,13 +275,14 @@ void export_verb(const ExportOptions& options) {
   if (options.tuned.empty() &&
       (options.format == ExportFormat::hipblaslt || options.format == ExportFormat::miopen_find_db))
     fail(Errc::invalid_argument, "--format {}: which tables? give --tuned FILE", word(options.format));
-  const bool moe = options.format == ExportFormat::moe_json;
-  if (!moe &&
-      (options.moe.top_k != 0 || !options.moe.device_name.empty() || !options.moe.block_shape.empty()))
+  const bool moe = options.format == ExportFormat::moe_json && options.tuned.empty();
+  const bool of_moe = options.moe.top_k != 0 || !options.moe.device_name.empty() ||
+                      !options.moe.block_shape.empty() || !options.out_folder.empty();
+  if (!moe && of_moe)
     fail(Errc::invalid_argument,
-         "--top-k, --device-name and --block-shape are for --format moe-json; leave them out");
-  if (moe && options.tuned.empty()) return export_moe(options);
-  const std::string text = !options.tuned.empty()                      ? tuned_text(options)
+         "--top-k, --device-name, --block-shape and --out-folder are for --format moe-json; leave them out");
+  const std::string text = moe                                         ? moe_text(options)
+                           : !options.tuned.empty()                    ? tuned_text(options)
                            : options.format == ExportFormat::tunableop ? tunableop_text(options)
                            : !options.measured.empty()                 ? measured_text(options)
                            : options.shapes.empty()                    ? model_text(options)
@@ -336,7 +338,10 @@ void setup_export(CLI::App& verb, ReadBests read) {
                   "moe-json: the GPU's name as torch.cuda.get_device_name() gives it");
   verb.add_option("--block-shape", options->moe.block_shape,
                   "moe-json: of quantised weights, such as 128,128");
-  add_out_option(verb, "--out", options->out, "write to this file; moe-json: into this folder");
+  CLI::Option* const out = add_out_option(verb, "--out", options->out, "write to this file");
+  verb.add_option("--out-folder", options->out_folder,
+                  "moe-json: write into this folder, under the name for which engines look")
+      ->excludes(out);
   verb.footer(
       "header    one C++17 header without any dependency: select(problem) gives the model's choice\n"
       "lightgbm  a target's forest as a LightGBM text model, for tools that read those\n"

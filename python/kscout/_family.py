@@ -254,7 +254,7 @@ class Family:
         for source in map(os.fspath, data):
             if os.path.isdir(source):
                 file = source.rstrip("/") + ".parquet"
-                _program.run("dataset", "import", source, "--out", file, has_result=False)
+                _program.call("dataset", "import", source, "--out", file, quiet=True)
                 source = file
             files.append(source)
         if not files:

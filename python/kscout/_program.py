@@ -51,18 +51,27 @@ def flags(**options):
     return words
 
 
-def run(verb, *words, check_may_fail=False, has_result=True):
+def call(verb, *words, quiet=False):
+    """Runs a verb that only writes files. Its messages go to stderr, unless `quiet`. Raises the error class of its exit status."""
+    done = subprocess.run([PROGRAM, verb, *map(str, words)], env=_environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    if not quiet:
+        sys.stderr.write(done.stderr)
+    if done.returncode != 0:
+        raise _error(done.returncode, done.stderr)
+
+
+def run(verb, *words, check_may_fail=False):
     """Runs a verb with --format json and returns what it printed. Raises the error class that the program names.
 
-    `check_may_fail`: exit status 1 (a criterion was missed) still has a result. `has_result`: False for verbs that only write.
+    `check_may_fail`: exit status 1 (a criterion was missed) still has a result.
     """
     done = subprocess.run(
-        [PROGRAM, verb, *map(str, words), *(["--format", "json"] if has_result else [])],
+        [PROGRAM, verb, *map(str, words), "--format", "json"],
         env=_environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
     if done.returncode == 0 or (check_may_fail and done.returncode == 1):
-        return json.loads(done.stdout) if has_result else None
+        return json.loads(done.stdout)
     raise _error(done.returncode, done.stderr)

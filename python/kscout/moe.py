@@ -24,6 +24,7 @@ from .errors import Error, InvalidArgument
 
 # Numbers of tokens for which tables have rows.
 KEYS = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096)
+_MOST_BETWEEN = 6
 _ANCHORS = (1, 64, 1024)  # numbers of tokens that teach a model where there is none
 _SHARED_BYTES = 232448  # of a block on sm_90
 
@@ -178,10 +179,10 @@ def tune(
 
 
 def _between(rows: dict[int, Values]) -> list[int]:
-    """Numbers of tokens in the middle of neighbours whose tiles differ: each reads the nearer row, which may not suit it."""
+    """Numbers of tokens in the middle of neighbours whose tiles differ: each reads the nearer row, which may not suit it. The six largest."""
     tokens = sorted(rows)
     tile = {count: (rows[count]["BLOCK_SIZE_M"], rows[count]["BLOCK_SIZE_N"]) for count in tokens}
-    return [(low + high) // 2 for low, high in zip(tokens, tokens[1:]) if tile[low] != tile[high] and high - low >= 4]
+    return [(low + high) // 2 for low, high in zip(tokens, tokens[1:]) if tile[low] != tile[high] and high - low >= 4][-_MOST_BETWEEN:]
 
 
 def _dataset(sweeps: Sequence[PathLike]) -> str:
@@ -189,19 +190,19 @@ def _dataset(sweeps: Sequence[PathLike]) -> str:
     parts = []
     for source in map(os.fspath, sweeps):
         file = source.rstrip("/") + ".parquet"
-        _program.run("dataset", "import", source, "--out", file, has_result=False)
+        _program.call("dataset", "import", source, "--out", file, quiet=True)
         parts.append(file)
     if len(parts) == 1:
         return parts[0]
     whole = os.path.join(os.path.dirname(parts[-1]), "layer.parquet")
-    _program.run("dataset", "merge", *parts, "--keep", "last", "--out", whole, has_result=False)
+    _program.call("dataset", "merge", *parts, "--keep", "last", "--out", whole, quiet=True)
     return whole
 
 
 def _export(sweeps: Sequence[PathLike], layer: Layer, device_name: str, folder: str) -> str:
     """Writes the table into a folder that holds nothing else; returns the file."""
-    options = _program.flags(format="moe-json", top_k=layer.top_k, device_name=device_name, out=folder)
-    _program.run("export", "--measurements", _dataset(sweeps), *options, has_result=False)
+    options = _program.flags(format="moe-json", top_k=layer.top_k, device_name=device_name, out_folder=folder)
+    _program.call("export", "--measurements", _dataset(sweeps), *options, quiet=True)
     return os.path.join(folder, os.listdir(folder)[0])
 
 

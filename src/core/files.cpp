@@ -69,18 +69,21 @@ class PartFile {
   ~PartFile() { unlink(path_.c_str()); }
 
   /// `like`: the file whose permissions the new file gets.
-  void fill(std::string_view bytes, const struct stat* like = nullptr) const {
-    const Descriptor out{open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)};
-    if (out.fd < 0) fail_io("create", target_);
-    if (like && fchmod(out.fd, like->st_mode & 07777) != 0) fail_io("create", target_);
-    write_bytes(out.fd, bytes, target_);
-    if (fsync(out.fd) != 0) fail_io("flush", target_);
+  void open(const struct stat* like = nullptr) {
+    out_.fd = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (out_.fd < 0) fail_io("create", target_);
+    if (like && fchmod(out_.fd, like->st_mode & 07777) != 0) fail_io("create", target_);
+  }
+  void write(std::string_view bytes) const { write_bytes(out_.fd, bytes, target_); }
+  void flush() const {
+    if (fsync(out_.fd) != 0) fail_io("flush", target_);
   }
 
   const char* path() const noexcept { return path_.c_str(); }
 
  private:
   std::filesystem::path target_, path_;
+  Descriptor out_;
 };
 
 }  // namespace
@@ -167,27 +170,58 @@ void write_bytes(int descriptor, std::string_view bytes, const std::filesystem::
   }
 }
 
-void write_file_atomically(const std::filesystem::path& file, std::string_view bytes) {
+struct AtomicFile::State {
+  std::filesystem::path file, target;
+  Descriptor opened;              ///< a device, a pipe or a socket: a rename would replace it with a file
+  std::optional<int> descriptor;  ///< what is written instead of a part: `opened`, or one of the caller's
+  std::optional<PartFile> part;
+};
+
+AtomicFile::AtomicFile(const std::filesystem::path& file) : state_(std::make_unique<State>()) {
+  State& state = *state_;
+  state.file = file;
   struct stat old {};
   const bool there = stat(file.c_str(), &old) == 0;
-  if (there && !S_ISREG(old.st_mode)) {  // a rename would replace a device with a file
-    const Descriptor out{open(file.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY)};
-    if (out.fd < 0) fail_io("open", file);
-    return write_bytes(out.fd, bytes, file);
+  if (there && !S_ISREG(old.st_mode)) {
+    state.opened.fd = open(file.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY);
+    if (state.opened.fd < 0) fail_io("open", file);
+    state.descriptor = state.opened.fd;
+    return;
   }
-  const std::filesystem::path target = resolve_links(file);
+  state.target = resolve_links(file);
   // The opener may have written to the descriptor before, and may read or write further.
-  if (const auto descriptor = named_descriptor(target)) return write_bytes(*descriptor, bytes, file);
+  state.descriptor = named_descriptor(state.target);
+  if (state.descriptor) return;
   // A rename needs write access to the folder only.
   if (there && access(file.c_str(), W_OK) != 0) fail_io("write", file);
-  const PartFile part(target);
-  part.fill(bytes, there ? &old : nullptr);
-  if (rename(part.path(), target.c_str()) != 0) fail_io("write", file);
+  state.part.emplace(state.target);
+  state.part->open(there ? &old : nullptr);
+}
+
+AtomicFile::~AtomicFile() = default;
+
+void AtomicFile::write(std::string_view bytes) {
+  if (state_->descriptor) return write_bytes(*state_->descriptor, bytes, state_->file);
+  state_->part->write(bytes);
+}
+
+void AtomicFile::commit() {
+  if (!state_->part) return;
+  state_->part->flush();
+  if (rename(state_->part->path(), state_->target.c_str()) != 0) fail_io("write", state_->file);
+}
+
+void write_file_atomically(const std::filesystem::path& file, std::string_view bytes) {
+  AtomicFile out(file);
+  out.write(bytes);
+  out.commit();
 }
 
 void create_file_atomically(const std::filesystem::path& file, std::string_view bytes) {
-  const PartFile part(file);
-  part.fill(bytes);
+  PartFile part(file);
+  part.open();
+  part.write(bytes);
+  part.flush();
   if (link(part.path(), file.c_str()) != 0 && errno != EEXIST) fail_io("create", file);
 }
 

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -32,6 +33,23 @@ std::string read_file(const std::filesystem::path& file);
 /// device, a pipe or a socket is opened and written. Throws device_failure, not_found when the folder is
 /// absent.
 void write_file_atomically(const std::filesystem::path& file, std::string_view bytes);
+
+/// Writes a file piece by piece in the same way: `commit` puts it in place, and without it the old file
+/// stays.
+class AtomicFile {
+ public:
+  explicit AtomicFile(const std::filesystem::path& file);
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+  ~AtomicFile();
+
+  void write(std::string_view bytes);
+  void commit();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
 
 /// Writes all bytes to an open descriptor; `file` names it in errors. Throws device_failure.
 void write_bytes(int descriptor, std::string_view bytes, const std::filesystem::path& file);

@@ -34,7 +34,7 @@ std::uint32_t little_endian(std::string_view bytes) {
 std::optional<std::size_t> footer_begin(std::string_view end, std::size_t size) {
   if (end.size() != kParquetEnd || !end.ends_with(kParquetMark)) return std::nullopt;
   const std::size_t length = little_endian(end.substr(0, 4));
-  if (length + kParquetEnd + kParquetMark.size() > size) return std::nullopt;
+  if (length + kParquetEnd > size) return std::nullopt;
   return size - kParquetEnd - length;
 }
 
@@ -70,15 +70,14 @@ std::uint32_t crc32_of_part(PartReader& file, std::size_t begin, std::size_t end
 
 }  // namespace
 
-std::string with_parquet_checksum(std::string_view parquet) {
-  const std::size_t end = parquet.size() - std::min(parquet.size(), kParquetEnd);
-  const auto footer = footer_begin(parquet.substr(end), parquet.size());
+std::string end_with_parquet_checksum(std::string_view end, std::uint32_t before) {
+  const auto footer = footer_begin(end.substr(end.size() - std::min(end.size(), kParquetEnd)), end.size());
   if (!footer) fail(Errc::invalid_argument, "a checksum needs a whole Parquet file");
-  std::string bytes(parquet.substr(0, *footer));
+  std::string bytes(end.substr(0, *footer));
   bytes += kChecksumMark;
-  const std::uint32_t checksum = crc32_of(parquet);
+  const std::uint32_t checksum = crc32_of(end, before);
   for (std::size_t i = 0; i < sizeof(checksum); ++i) bytes += static_cast<char>(checksum >> (8 * i) & 0xff);
-  bytes += parquet.substr(*footer);
+  bytes += end.substr(*footer);
   return bytes;
 }
 

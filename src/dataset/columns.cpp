@@ -241,8 +241,14 @@ Block make_block(const MeasurementTable& table, const Provider& provider, const 
 }
 
 TableBuilder::TableBuilder(std::string source, const Provider& provider, const ConfigSpace& space,
-                           Device device, std::span<const std::string> names, Columns required)
-    : source_(std::move(source)), provider_(provider), space_(space), specs_(dataset_columns(space)) {
+                           Device device, std::span<const std::string> names, Columns required,
+                           Repeats repeats)
+    : source_(std::move(source)),
+      provider_(provider),
+      space_(space),
+      repeats_(repeats),
+      specs_(dataset_columns(space)),
+      order_(table_, provider) {
   table_.device = std::move(device);
   check_names(names, required);
 }
@@ -509,40 +515,64 @@ void TableBuilder::read_row(std::size_t row) {
   const std::uint32_t config_at = config_id(read_config(row, problem));
   check_name(row, problem, config_at);
   check_derived(problem, measured, row);
-  const std::uint64_t key =
-      (std::uint64_t{problem_at} << 32) | (config_at << 2) | static_cast<std::uint32_t>(measured.pass);
-  const auto [first, is_new] = first_row_.try_emplace(key, rows_before_ + row + 1);
+  const MeasurementTable::Row added{problem_at, config_at, measured};
+  if (repeats_ == Repeats::refused) check_repeat(added, row);
+  table_.rows.push_back(added);
+}
+
+void TableBuilder::check_repeat(const MeasurementTable::Row& added, std::size_t row) {
+  const auto key_of = [](const MeasurementTable::Row& of) {
+    return (std::uint64_t{of.problem} << 32) | (of.config << 2) |
+           static_cast<std::uint32_t>(of.measured.pass);
+  };
+  if (ascending_ && is_complete(table_.configs[added.config])) {
+    try {
+      const FileOrder::Place place = order_.place(added);
+      if (!last_ || order_.compare(*last_, place) < 0) {
+        last_ = place;
+        return;
+      }
+    } catch (const NotInFileOrder&) {
+    }
+  }
+  if (ascending_) {
+    ascending_ = false;
+    for (std::size_t r = 0; r < table_.rows.size(); ++r) first_row_.emplace(key_of(table_.rows[r]), r + 1);
+  }
+  const auto [first, is_new] = first_row_.try_emplace(key_of(added), rows_before_ + row + 1);
   if (!is_new) {
     bad(row, "config",
         fmt::format("row {} has the same problem, config and pass; keep one of them", first->second));
   }
-  table_.rows.push_back({problem_at, config_at, measured});
 }
 
 void TableBuilder::add(const Block& block) {
   current_ = by_spec(block);
-  table_.rows.reserve(table_.rows.size() + block.rows);
   for (std::size_t row = 0; row < block.rows; ++row) read_row(row);
   rows_before_ += block.rows;
 }
 
-MeasurementTable TableBuilder::finish(const std::vector<std::string>& config_order) {
-  std::unordered_map<std::string_view, std::size_t> place;
-  for (std::size_t i = 0; i < config_order.size(); ++i) place.emplace(config_order[i], i);
+std::vector<std::uint32_t> family_places(std::span<const KernelConfig> configs,
+                                         const std::vector<std::string>& config_order) {
+  std::unordered_map<std::string_view, std::size_t> known;
+  for (std::size_t i = 0; i < config_order.size(); ++i) known.emplace(config_order[i], i);
   std::vector<std::pair<std::size_t, std::uint32_t>> order;
-  for (std::uint32_t i = 0; i < table_.configs.size(); ++i) {
-    const auto known = place.find(config_text(table_.configs[i]));
-    order.emplace_back(known == place.end() ? config_order.size() : known->second, i);
+  for (std::uint32_t i = 0; i < configs.size(); ++i) {
+    const auto found = known.find(config_text(configs[i]));
+    order.emplace_back(found == known.end() ? config_order.size() : found->second, i);
   }
-  std::ranges::stable_sort(order, {}, &std::pair<std::size_t, std::uint32_t>::first);
-  std::vector<KernelConfig> configs;
-  std::vector<std::uint32_t> moved(order.size());
-  for (const auto& [unused, config] : order) {
-    moved[config] = static_cast<std::uint32_t>(configs.size());
-    configs.push_back(table_.configs[config]);
-  }
+  std::ranges::sort(order);
+  std::vector<std::uint32_t> places(order.size());
+  for (std::uint32_t place = 0; place < order.size(); ++place) places[order[place].second] = place;
+  return places;
+}
+
+MeasurementTable TableBuilder::finish(const std::vector<std::string>& config_order) {
+  const std::vector<std::uint32_t> places = family_places(table_.configs, config_order);
+  std::vector<KernelConfig> configs(places.size());
+  for (std::size_t i = 0; i < places.size(); ++i) configs[places[i]] = table_.configs[i];
   table_.configs = std::move(configs);
-  for (auto& row : table_.rows) row.config = moved[row.config];
+  for (auto& row : table_.rows) row.config = places[row.config];
   return std::move(table_);
 }
 

@@ -8,6 +8,7 @@
 ///     builder.add(specs, block);                                  // columns -> table, every value checked
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,6 +18,8 @@
 
 #include <kscout/measurement.h>
 #include <kscout/provider.h>
+
+#include "dataset/file_order.h"
 
 namespace kscout {
 
@@ -86,18 +89,31 @@ double gb_s_of(ProblemRef problem, const Measurement& measured) noexcept;
 
 enum class Columns : std::uint8_t { all_required, defaults_allowed };
 
+/// Whether a (problem, config, pass) that appears twice is an error of the builder, which remembers every
+/// row, or is found by the caller.
+enum class Repeats : std::uint8_t { refused, left_to_caller };
+
+/// The position of each config in family order. `config_order`: axis values of configs as config_text()
+/// writes them; configs that it lacks come last.
+std::vector<std::uint32_t> family_places(std::span<const KernelConfig> configs,
+                                         const std::vector<std::string>& config_order);
+
 /// Builds a table from blocks and checks every value.
 class TableBuilder {
  public:
   /// `source` names the file in errors. `names` are the columns of the file. Throws corrupt_data when `names`
   /// lacks a required column, or holds an unknown or repeated one.
+  TableBuilder(const TableBuilder&) = delete;
+  TableBuilder& operator=(const TableBuilder&) = delete;
   TableBuilder(std::string source, const Provider& provider, const ConfigSpace& space, Device device,
-               std::span<const std::string> names, Columns required);
+               std::span<const std::string> names, Columns required, Repeats repeats = Repeats::refused);
 
   /// Adds rows, whose columns are in the order of the constructor's `names`.
   void add(const Block& block);
-  /// `config_order`: axis values of configs as config_text() writes them, in family order; configs that it
-  /// lacks come last.
+  /// The table so far; its configs are in the order of their first rows.
+  const MeasurementTable& table() const noexcept { return table_; }
+  MeasurementTable& table() noexcept { return table_; }
+  /// The table with configs in family order (family_places).
   MeasurementTable finish(const std::vector<std::string>& config_order);
 
  private:
@@ -113,6 +129,7 @@ class TableBuilder {
   Measurement read_measurement(std::size_t row) const;
   Problem read_problem(std::size_t row) const;
   void read_row(std::size_t row);
+  void check_repeat(const MeasurementTable::Row& added, std::size_t row);
   void check_constants(std::size_t row) const;
   const std::string& name_at(std::size_t row);
   KernelConfig read_config(std::size_t row, const Problem& problem);
@@ -125,6 +142,7 @@ class TableBuilder {
   std::string source_;
   const Provider& provider_;
   const ConfigSpace& space_;
+  Repeats repeats_;
   std::vector<ColumnSpec> specs_;
   std::vector<int> position_;  ///< of each spec among the file's columns; -1 = absent
   bool has_axes_ = false;
@@ -133,7 +151,10 @@ class TableBuilder {
   MeasurementTable table_;
   std::unordered_map<Problem, std::uint32_t> problem_ids_;
   std::unordered_map<KernelConfig, std::uint32_t> config_ids_;
-  std::unordered_map<std::uint64_t, std::size_t> first_row_;  ///< of each (problem, config, pass)
+  FileOrder order_;
+  std::optional<FileOrder::Place> last_;
+  bool ascending_ = true;  ///< all rows so far are in file order, so none is there twice
+  std::unordered_map<std::uint64_t, std::size_t> first_row_;  ///< of each (problem, config, pass), if not
   std::unordered_set<std::string> checked_names_;
   std::unordered_map<std::string, NamedConfig> parsed_names_;
 };

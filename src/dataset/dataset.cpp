@@ -1,12 +1,16 @@
 #include "dataset/dataset.h"
 
+#include <algorithm>
 #include <map>
+#include <utility>
 
 #include "core/fail.h"
 #include "core/files.h"
 #include "core/json_fields.h"
 #include "dataset/columns.h"
+#include "dataset/file_order.h"
 #include "dataset/parquet.h"
+#include "dataset/stream.h"
 #include "family/declared.h"
 
 namespace kscout {
@@ -39,9 +43,10 @@ Json parse_json(const std::string& text, const std::string& what) {
   return json;
 }
 
-std::map<std::string, std::string> file_metadata(const MeasurementTable& table, const ConfigSpace& space) {
+std::map<std::string, std::string> file_metadata(const MeasurementTable& table, const ConfigSpace& space,
+                                                 const std::vector<KernelConfig>& family_order) {
   Json order = Json::array();
-  for (const KernelConfig& config : table.configs) order.push_back(config_text(config));
+  for (const KernelConfig& config : family_order) order.push_back(config_text(config));
   std::map<std::string, std::string> metadata = {
       {kVersionKey, std::to_string(kDatasetVersion)},
       {kOpKey, std::string(word(space.op))},
@@ -123,36 +128,12 @@ std::vector<ColumnSpec> specs_in_order(const ConfigSpace& space, const std::vect
   return specs;
 }
 
-MeasurementTable read_parquet_dataset(const fs::path& file, const DatasetOptions& options) {
-  const std::string source = file.string();
-  std::optional<TableBuilder> builder;
-  std::map<std::string, std::string> provenance;
-  std::vector<std::string> config_order;
-  read_parquet(
-      source, source,
-      [&](const ParquetHeader& header) {
-        Opened opened(source, header, options);
-        builder.emplace(source, *opened.provider, *opened.space, opened.device, header.names,
-                        Columns::all_required);
-        provenance = std::move(opened.provenance);
-        config_order = std::move(opened.config_order);
-        return specs_in_order(*opened.space, header.names);
-      },
-      [&](const Block& block) { builder->add(block); });
-  MeasurementTable table = builder->finish(config_order);
-  table.metadata = std::move(provenance);
-  return table;
-}
-
-}  // namespace
-
-MeasurementTable read_dataset(const fs::path& file, const DatasetOptions& options) {
-  if (!fs::is_regular_file(file)) fail(Errc::not_found, "{}: no such dataset file", file.string());
+/// Any error in a file counts as corrupt data (exit code 4), also where a value breaks a rule of its own.
+template <class Use>
+auto as_corrupt_data(const fs::path& file, Use&& use) {
   try {
-    if (!is_csv(file)) return read_parquet_dataset(file, options);
-    return parse_dataset_csv(read_file(file), file.string(), options);
+    return use();
   } catch (const Error& error) {
-    // Any error in a file counts as corrupt data (exit code 4), also where a value breaks a rule of its own.
     if (error.code() != Errc::invalid_argument) throw;
     const std::string what = error.what();
     const bool named = what.starts_with(file.string());
@@ -160,17 +141,124 @@ MeasurementTable read_dataset(const fs::path& file, const DatasetOptions& option
   }
 }
 
+/// An open Parquet dataset.
+struct OpenDataset {
+  OpenDataset(const fs::path& file, const DatasetOptions& options, Repeats repeats)
+      : source(file.string()), reader(source, source), opened(source, reader.header(), options) {
+    specs = specs_in_order(*opened.space, reader.header().names);
+    builder.emplace(source, *opened.provider, *opened.space, opened.device, reader.header().names,
+                    Columns::all_required, repeats);
+    builder->table().metadata = opened.provenance;
+  }
+  /// Adds the next rows to the builder; false at the end.
+  bool next() {
+    const auto block = reader.next(specs);
+    if (block) builder->add(*block);
+    return block.has_value();
+  }
+
+  std::string source;
+  ParquetReader reader;
+  Opened opened;
+  std::vector<ColumnSpec> specs;
+  std::optional<TableBuilder> builder;
+};
+
+MeasurementTable read_parquet_dataset(const fs::path& file, const DatasetOptions& options) {
+  OpenDataset dataset(file, options, Repeats::refused);
+  while (dataset.next()) {
+  }
+  return dataset.builder->finish(dataset.opened.config_order);
+}
+
+}  // namespace
+
+MeasurementTable read_dataset(const fs::path& file, const DatasetOptions& options) {
+  if (!fs::is_regular_file(file)) fail(Errc::not_found, "{}: no such dataset file", file.string());
+  return as_corrupt_data(file, [&] {
+    return is_csv(file) ? parse_dataset_csv(read_file(file), file.string(), options)
+                        : read_parquet_dataset(file, options);
+  });
+}
+
+struct RowStream::State {
+  State(const fs::path& named, const DatasetOptions& options)
+      : file(named), dataset(named, options, Repeats::left_to_caller) {}
+  fs::path file;
+  OpenDataset dataset;
+};
+
+RowStream::RowStream(const fs::path& file, const DatasetOptions& options) {
+  if (!fs::is_regular_file(file)) fail(Errc::not_found, "{}: no such dataset file", file.string());
+  state_ = as_corrupt_data(file, [&] { return std::make_unique<State>(file, options); });
+}
+RowStream::RowStream(RowStream&&) noexcept = default;
+RowStream::~RowStream() = default;
+
+bool RowStream::next() {
+  state_->dataset.builder->table().rows.clear();
+  return as_corrupt_data(state_->file, [&] { return state_->dataset.next(); });
+}
+
+const MeasurementTable& RowStream::table() const noexcept { return state_->dataset.builder->table(); }
+
+std::vector<std::uint32_t> RowStream::family_places() const {
+  return kscout::family_places(table().configs, state_->dataset.opened.config_order);
+}
+
+const Provider& RowStream::provider() const noexcept { return *state_->dataset.opened.provider; }
+
+namespace {
+
+std::vector<ColumnSpec> written_columns(const ConfigSpace& space, const DatasetOptions& options) {
+  std::vector<ColumnSpec> columns = dataset_columns(space);
+  if (!options.derived) columns.resize(columns.size() - kDerivedColumns);
+  return columns;
+}
+
+}  // namespace
+
+DatasetWriter::DatasetWriter(const fs::path& file, const ConfigSpace& space, const DatasetOptions& options)
+    : space_(space),
+      provider_(options.providers(space.provider)),
+      group_rows_(options.group_rows),
+      columns_(written_columns(space, options)),
+      file_(file),
+      writer_(columns_, [this](std::string_view bytes) { file_.write(bytes); }) {}
+
+void DatasetWriter::write_groups(MeasurementTable& table, std::size_t group_rows, bool all) {
+  const auto rows = std::exchange(table.rows, {});
+  std::size_t begin = 0;
+  while (all ? begin < rows.size() || !begun_ : begin + group_rows <= rows.size()) {
+    const std::size_t end = std::min(begin + group_rows, rows.size());
+    table.rows.assign(rows.begin() + static_cast<std::ptrdiff_t>(begin),
+                      rows.begin() + static_cast<std::ptrdiff_t>(end));
+    Block block = make_block(table, provider_, space_);
+    block.columns.resize(columns_.size());
+    writer_.add(std::move(block));
+    begun_ = true;
+    begin = end;
+  }
+  table.rows.assign(rows.begin() + static_cast<std::ptrdiff_t>(begin), rows.end());
+}
+
+void DatasetWriter::take_groups(MeasurementTable& table) {
+  const std::size_t limit = begun_ ? group_rows_ : 4 * group_rows_;
+  if (table.rows.size() > limit) write_groups(table, group_rows_, /*all=*/false);
+}
+
+void DatasetWriter::finish(MeasurementTable& table, const std::vector<KernelConfig>& family_order) {
+  take_groups(table);
+  write_groups(table, begun_ ? group_rows_ : 4 * group_rows_, /*all=*/true);
+  writer_.finish(file_metadata(table, space_, family_order));
+  file_.commit();
+}
+
 void write_dataset(const fs::path& file, const MeasurementTable& table, const DatasetOptions& options) {
   if (is_csv(file)) return write_file_atomically(file, dataset_csv(table, options));
   const ConfigSpace& space = space_of(table);
-  const Provider& provider = options.providers(space.provider);
-  Block block = make_block(rows_in_file_order(table, provider), provider, space);
-  std::vector<ColumnSpec> columns = dataset_columns(space);
-  if (!options.derived) {
-    columns.resize(columns.size() - kDerivedColumns);
-    block.columns.resize(columns.size());
-  }
-  write_file_atomically(file, parquet_bytes(columns, block, file_metadata(table, space)));
+  MeasurementTable sorted = rows_in_file_order(table, options.providers(space.provider));
+  DatasetWriter(file, space, options).finish(sorted, table.configs);
 }
 
 }  // namespace kscout

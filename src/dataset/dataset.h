@@ -29,10 +29,13 @@ struct DatasetOptions {
   /// Returns the provider that a file names.
   std::function<const Provider&(std::string_view)> providers = provider;
   /// Device facts for files that carry none: CSV, or Parquet rewritten by another tool.
-  std::optional<Device> device;
+  std::optional<Device> device = {};
   /// Parquet only: also writes `tflops` and `gb_s`, which follow from sizes and times but take half of the
   /// file.
   bool derived = true;
+  /// Parquet only: rows of a row group; a file of up to four times as many rows is one group, which is
+  /// smaller. Memory of reading and writing follows this number, not the number of rows.
+  std::size_t group_rows = 250'000;
 };
 
 /// Reads Parquet, or CSV when the name ends in .csv. Throws not_found, corrupt_data, unsupported (newer
@@ -40,9 +43,9 @@ struct DatasetOptions {
 MeasurementTable read_dataset(const std::filesystem::path& file, const DatasetOptions& options = {});
 
 /// Writes CSV with the rows as they are when the name ends in .csv; otherwise Parquet (zstd) with rows in the
-/// order of rows_in_file_order(). Other processes read the old file or the new one, never a part. Problems
-/// and configs without rows are left out. Throws invalid_argument (configs of several providers, no configs),
-/// device_failure.
+/// order of rows_in_file_order() (dataset/file_order.h). Other processes read the old file or the new one,
+/// never a part. Problems and configs without rows are left out. Throws invalid_argument (configs of several
+/// providers, no configs), device_failure.
 void write_dataset(const std::filesystem::path& file, const MeasurementTable& table,
                    const DatasetOptions& options = {});
 

@@ -150,14 +150,16 @@ Measurement median_of(const std::vector<Measurement>& all) {
   return median;
 }
 
-/// The config in terms of the space: itself, or its counterpart in a joint space when its provider is a
-/// member.
+}  // namespace
+
 std::optional<KernelConfig> in_space(const KernelConfig& config, const ConfigSpace& space) {
   if (config.space == &space) return config;
   auto own = provider(space.provider).own(config);
   if (own && own->space != &space) own.reset();  // of another op
   return own;
 }
+
+namespace {
 
 /// The first table's space that can hold every table's configs; null when there is none.
 const ConfigSpace* space_of_all(std::span<const MeasurementTable> tables) {
@@ -172,8 +174,8 @@ const ConfigSpace* space_of_all(std::span<const MeasurementTable> tables) {
   return nullptr;
 }
 
-/// The space of all tables; for a joint provider and its members, the joint space. Null when no table has
-/// configs.
+}  // namespace
+
 const ConfigSpace* common_space(std::span<const MeasurementTable> tables) {
   const ConfigSpace* const space = space_of_all(tables);
   const bool none = std::ranges::all_of(tables, [](const auto& table) { return table.configs.empty(); });
@@ -181,6 +183,32 @@ const ConfigSpace* common_space(std::span<const MeasurementTable> tables) {
   fail(Errc::invalid_argument,
        "providers or ops differ: keep one dataset each, or merge members of a joint provider with one of it");
 }
+
+void check_same_device(const Device& first, const Device& other) {
+  if (const std::string why = device_difference(first, other); !why.empty()) {
+    fail(Errc::invalid_argument,
+         "devices differ: {}; keep one dataset per device, or take the facts of the first with "
+         "kscout dataset merge --mixed-devices",
+         why);
+  }
+}
+
+void keep_one(Keep keep, const MeasurementTable& table, MeasurementTable::Row& row,
+              const Measurement& other) {
+  Measurement& known = row.measured;
+  if (known == other) return;
+  if (keep == Keep::error) {
+    fail(Errc::invalid_argument,
+         "{} with {} was measured twice in pass {} ({} us {} and {} us {}): choose with --keep "
+         "best|first|last|mean|median",
+         print(table.problems[row.problem]), config_text(table.configs[row.config]), other.pass,
+         known.time_us, word(known.status), other.time_us, word(other.status));
+  }
+  if (keep == Keep::mean) known = mean_of(known, other);
+  if (keep == Keep::last || (keep == Keep::best && better(other, known))) known = other;
+}
+
+namespace {
 
 /// Merges tables while mapping their indices.
 class Merger {
@@ -191,13 +219,7 @@ class Merger {
   }
 
   void add(const MeasurementTable& table) {
-    if (const std::string why = device_difference(merged_.device, table.device);
-        !why.empty() && !mixed_devices_) {
-      fail(Errc::invalid_argument,
-           "devices differ: {}; keep one dataset per device, or take the facts of the first with "
-           "kscout dataset merge --mixed-devices",
-           why);
-    }
+    if (!mixed_devices_) check_same_device(merged_.device, table.device);
     std::vector<std::uint32_t> problem_id, config_id;
     for (const auto& problem : table.problems)
       problem_id.push_back(id_of(problem, merged_.problems, problems_));
@@ -264,23 +286,13 @@ class Merger {
       merged_.rows.push_back(row);
       return;
     }
-    Measurement& known = merged_.rows[at->second].measured;
     if (keep_ == Keep::median) {
       std::vector<Measurement>& all = again_[at->second];
-      if (all.empty()) all.push_back(known);
+      if (all.empty()) all.push_back(merged_.rows[at->second].measured);
       all.push_back(row.measured);
       return;
     }
-    if (known == row.measured) return;
-    if (keep_ == Keep::error) {
-      fail(Errc::invalid_argument,
-           "{} with {} was measured twice in pass {} ({} us {} and {} us {}): choose with --keep "
-           "best|first|last|mean|median",
-           print(merged_.problems[row.problem]), config_text(merged_.configs[row.config]), row.measured.pass,
-           known.time_us, word(known.status), row.measured.time_us, word(row.measured.status));
-    }
-    if (keep_ == Keep::mean) known = mean_of(known, row.measured);
-    if (keep_ == Keep::last || (keep_ == Keep::best && better(row.measured, known))) known = row.measured;
+    keep_one(keep_, merged_, merged_.rows[at->second], row.measured);
   }
 
   Keep keep_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <set>
 #include <tuple>
 #include <unordered_map>
@@ -111,41 +112,70 @@ bool within_noise(const Measurement& a, const Measurement& b) noexcept {
   return std::fabs(a.time_us - b.time_us) <= noise * std::min(a.time_us, b.time_us);
 }
 
-Description describe(const MeasurementTable& table) {
-  Description d;
-  d.rows = table.rows.size();
+void Describer::add(const MeasurementTable::Row& row) {
+  ++sums_.rows;
+  ++sums_.rows_by_status[static_cast<std::size_t>(row.measured.status)];
+  sums_.second_pass += row.measured.pass == 2;
+  sums_.noisy += row.measured.noisy;
+  if (last_ && (last_->problem != row.problem || last_->config != row.config)) add_final();
+  last_ = row;
+}
+
+void Describer::add_final() {
+  ++pairs_;
+  if (last_->measured.status != Status::ok) return;
+  if (best_.size() <= last_->problem) best_.resize(last_->problem + 1);
+  auto& best = best_[last_->problem];
+  const double time_us = last_->measured.time_us;
+  if (!best.empty() && time_us < best.front().time_us) best.clear();
+  if (best.empty() || time_us == best.front().time_us) best.push_back({last_->config, time_us});
+}
+
+Description Describer::finish(const MeasurementTable& table, std::span<const std::uint32_t> places,
+                              double median_spread) {
+  if (last_) add_final();
+  Description d = std::move(sums_);
   d.problems = table.problems.size();
   d.configs = table.configs.size();
+  d.median_spread = median_spread;
   std::set<ProblemSizes> sizes;
   for (const auto& p : table.problems) sizes.insert(sizes_of(p));
   d.sizes = sizes.size();
-  std::vector<double> spreads;
-  for (const auto& row : table.rows) {
-    ++d.rows_by_status[static_cast<std::size_t>(row.measured.status)];
-    d.second_pass += row.measured.pass == 2;
-    d.noisy += row.measured.noisy;
-    if (row.measured.status == Status::ok && !std::isnan(row.measured.spread))
-      spreads.push_back(row.measured.spread);
-  }
-  d.median_spread = quantile(std::move(spreads), 0.5);
   std::vector<std::size_t> wins(table.configs.size());
-  std::size_t pairs = 0;
-  for (const auto& rows : final_rows(table)) {
-    pairs += rows.size();
-    if (const auto oracle = oracle_of(rows)) {
-      ++wins[oracle->config];
-    } else {
-      ++d.problems_without_oracle;
-    }
+  d.problems_without_oracle = d.problems;
+  for (const auto& best : best_) {
+    if (best.empty()) continue;
+    ++wins[std::ranges::min(best, {}, [&](const Best& one) { return places[one.config]; }).config];
+    --d.problems_without_oracle;
   }
   const std::size_t evaluated = d.problems - d.problems_without_oracle;
-  d.configs_per_problem = d.problems ? static_cast<double>(pairs) / static_cast<double>(d.problems) : 0;
+  d.configs_per_problem = d.problems ? static_cast<double>(pairs_) / static_cast<double>(d.problems) : 0;
   for (std::uint32_t c = 0; c < wins.size(); ++c) {
     if (wins[c])
       d.best.push_back({c, wins[c], static_cast<double>(wins[c]) / static_cast<double>(evaluated)});
   }
-  std::ranges::stable_sort(d.best, std::greater<>{}, &BestShare::problems);
+  std::ranges::sort(d.best, {}, [&](const BestShare& one) {
+    return std::pair(-static_cast<std::int64_t>(one.problems), places[one.config]);
+  });
   return d;
+}
+
+Description describe(const MeasurementTable& table) {
+  std::vector<const MeasurementTable::Row*> order;
+  std::vector<double> spreads;
+  for (const auto& row : table.rows) {
+    order.push_back(&row);
+    if (row.measured.status == Status::ok && !std::isnan(row.measured.spread))
+      spreads.push_back(row.measured.spread);
+  }
+  std::ranges::sort(order, {}, [](const MeasurementTable::Row* row) {
+    return std::tuple(row->problem, row->config, row->measured.pass);
+  });
+  Describer describer;
+  for (const auto* const row : order) describer.add(*row);
+  std::vector<std::uint32_t> places(table.configs.size());
+  std::iota(places.begin(), places.end(), 0U);
+  return describer.finish(table, places, quantile(std::move(spreads), 0.5));
 }
 
 std::vector<Finding> find_anomalies(const MeasurementTable& table) {

@@ -63,6 +63,29 @@ struct Description {
 };
 Description describe(const MeasurementTable& table);
 
+/// Describes a table row by row. The rows of a (problem, config) follow each other, the first pass first.
+class Describer {
+ public:
+  void add(const MeasurementTable::Row& row);
+  /// `places`: of each config in family order, which decides between equal configs. `median_spread`: of the
+  /// rows with status ok.
+  Description finish(const MeasurementTable& table, std::span<const std::uint32_t> places,
+                     double median_spread);
+
+ private:
+  struct Best {
+    std::uint32_t config;
+    double time_us;
+  };
+  /// Adds the final row of a (problem, config).
+  void add_final();
+
+  Description sums_;
+  std::size_t pairs_ = 0;
+  std::optional<MeasurementTable::Row> last_;
+  std::vector<std::vector<Best>> best_;  ///< per problem: the fastest configs, all of the same time
+};
+
 struct Finding {
   bool error;  ///< the table cannot be trusted as it is; false: worth a check
   std::string what;
@@ -91,6 +114,22 @@ struct EnumWords<Keep> {
 /// between sweeps. Keep::median takes the median instead (for an even number, the geometric mean of the
 /// middle two), which is robust against one disturbed sweep among three or more.
 MeasurementTable merge(std::span<const MeasurementTable> tables, Keep keep, bool mixed_devices = false);
+
+/// Chooses between or averages two rows of the same (problem, config, pass); the result is in `known`.
+/// `table` names the row in errors. Throws invalid_argument (Keep::error).
+void keep_one(Keep keep, const MeasurementTable& table, MeasurementTable::Row& known,
+              const Measurement& other);
+
+/// The space that holds the configs of all tables; for a joint provider and its members, the joint space.
+/// Null when no table has configs. Throws invalid_argument when there is none.
+const ConfigSpace* common_space(std::span<const MeasurementTable> tables);
+
+/// The config in terms of the space: itself, or its counterpart in a joint space when its provider is a
+/// member.
+std::optional<KernelConfig> in_space(const KernelConfig& config, const ConfigSpace& space);
+
+/// Throws invalid_argument when the devices of merged tables differ.
+void check_same_device(const Device& first, const Device& other);
 
 /// Makes the configs of a joint provider's members, beside a table of the joint provider, configs of that.
 /// False, and no change, when the tables have several providers or ops that no joint provider holds.

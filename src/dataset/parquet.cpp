@@ -3,88 +3,35 @@
 #include <algorithm>
 #include <bit>
 #include <numeric>
+#include <optional>
 #include <string>
-#include <tuple>
 #include <unordered_set>
 #include <vector>
 
 #include <arrow/api.h>
 #include <arrow/io/file.h>
 #include <arrow/io/memory.h>
+#include <arrow/ipc/writer.h>
+#include <arrow/record_batch.h>
 #include <arrow/util/base64.h>
 #include <arrow/util/key_value_metadata.h>
 #include <parquet/arrow/reader.h>
 #include <parquet/arrow/writer.h>
 #include <parquet/exception.h>
+#include <parquet/file_reader.h>
+#include <parquet/schema.h>
 
 #include "core/fail.h"
-#include "core/field_text.h"
 #include "core/files.h"
+#include "core/hash.h"
 #include "core/parquet_checksum.h"
-#include "dataset/columns.h"
-#include "op/problem_sets.h"
 
 namespace kscout {
 
 namespace {
 
-/// For each key, the number of smaller distinct keys.
-template <class Key>
-std::vector<std::uint32_t> ranks_of(const std::vector<Key>& keys) {
-  std::vector<std::size_t> order(keys.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::sort(order, {}, [&](std::size_t i) -> const Key& { return keys[i]; });
-  std::vector<std::uint32_t> ranks(keys.size());
-  for (std::size_t i = 1; i < order.size(); ++i)
-    ranks[order[i]] = ranks[order[i - 1]] + (keys[order[i - 1]] < keys[order[i]]);
-  return ranks;
-}
-
-std::string words_of(const Signature& signature) {
-  std::string text;
-  for_each_field<Signature>([&](const auto& field) { text += field_text(signature.*field.member) + " "; });
-  return text;
-}
-
-/// Sort key of a row in the file.
-struct Place {
-  std::uint32_t signature, kernel, problem;
-  std::int32_t pass;
-  std::size_t row;
-  auto operator<=>(const Place&) const = default;
-};
-
-std::vector<Place> places_of(const MeasurementTable& table, const Provider& provider) {
-  const auto [signatures, signature_of_problem] = signatures_of(table.problems);
-  std::vector<std::string> words;
-  for (const Signature& signature : signatures) words.push_back(words_of(signature));
-  std::vector<std::tuple<ProblemSizes, ProblemSizes, std::string>> problems;
-  for (const Problem& problem : table.problems)
-    problems.emplace_back(group_of(problem, SplitBy::weights), sizes_of(problem), print(problem));
-  const auto of_signature = ranks_of(words), of_problem = ranks_of(problems);
-  const ColumnValues names = kernel_names(table, provider);
-  const auto of_name = ranks_of(names.words);
-  std::vector<Place> places;
-  for (std::size_t r = 0; r < table.rows.size(); ++r) {
-    const auto& row = table.rows[r];
-    places.push_back({of_signature[signature_of_problem[row.problem]],
-                      of_name[static_cast<std::size_t>(names.index[r])], of_problem[row.problem],
-                      row.measured.pass, r});
-  }
-  return places;
-}
-
-}  // namespace
-
-MeasurementTable rows_in_file_order(const MeasurementTable& table, const Provider& provider) {
-  std::vector<Place> places = places_of(table, provider);
-  std::ranges::sort(places);
-  MeasurementTable out = table;
-  for (std::size_t r = 0; r < places.size(); ++r) out.rows[r] = table.rows[places[r].row];
-  return out;
-}
-
-namespace {
+/// Rows that a reader decodes at once.
+constexpr std::int64_t kBatchRows = 1 << 16;
 
 void require(const arrow::Status& status, std::string_view what) {
   if (!status.ok()) fail(Errc::device_failure, "{}: {}", what, status.ToString());
@@ -198,12 +145,27 @@ class ColumnReader {
     if (const auto* plain = dynamic_cast<const arrow::StringArray*>(&array)) return append_words(*plain);
     if (const auto* large = dynamic_cast<const arrow::LargeStringArray*>(&array)) return append_words(*large);
     const auto* encoded = dynamic_cast<const arrow::DictionaryArray*>(&array);
-    const auto* words =
-        encoded ? dynamic_cast<const arrow::StringArray*>(encoded->dictionary().get()) : nullptr;
-    if (!words) wrong_type(*array.type());
-    for (std::int64_t i = 0; i < encoded->length(); ++i) {
-      values_.index.push_back(encoded->IsNull(i) ? ColumnValues::null_word
-                                                 : word_index(words->GetView(encoded->GetValueIndex(i))));
+    if (!encoded) wrong_type(*array.type());
+    const auto& words = *encoded->dictionary();
+    if (const auto* plain = dynamic_cast<const arrow::StringArray*>(&words))
+      return append_encoded(*encoded, *plain);
+    if (const auto* large = dynamic_cast<const arrow::LargeStringArray*>(&words))
+      return append_encoded(*encoded, *large);
+    wrong_type(*array.type());
+  }
+
+  template <class Array>
+  void append_encoded(const arrow::DictionaryArray& encoded, const Array& words) {
+    std::vector<std::int32_t> index_of(static_cast<std::size_t>(words.length()), ColumnValues::null_word);
+    for (std::int64_t i = 0; i < encoded.length(); ++i) {
+      if (encoded.IsNull(i)) {
+        values_.index.push_back(ColumnValues::null_word);
+        continue;
+      }
+      const std::int64_t word = encoded.GetValueIndex(i);
+      std::int32_t& index = index_of[static_cast<std::size_t>(word)];
+      if (index == ColumnValues::null_word) index = word_index(words.GetView(word));
+      values_.index.push_back(index);
     }
   }
 
@@ -265,19 +227,8 @@ T value_or_corrupt(arrow::Result<T> result, const std::string& source) {
   return std::move(result).ValueUnsafe();
 }
 
-Block read_group(parquet::arrow::FileReader& reader, int group, const std::vector<ColumnSpec>& specs,
-                 const std::string& source) {
-  const std::shared_ptr<arrow::Table> table = value_or_corrupt(reader.ReadRowGroup(group), source);
-  Block block{static_cast<std::size_t>(table->num_rows()), {}};
-  for (std::size_t c = 0; c < specs.size(); ++c) {
-    ColumnReader column(source, specs[c]);
-    for (const auto& chunk : table->column(static_cast<int>(c))->chunks()) column.append(*chunk);
-    block.columns.push_back(column.take());
-  }
-  return block;
-}
-
-/// Opens a file; pages with a checksum are verified when they are read.
+/// Opens a file; pages with a checksum are verified when they are read. Texts are read as words and indices:
+/// a word is stored once per row group.
 std::unique_ptr<parquet::arrow::FileReader> open_reader(const std::string& path, const std::string& source) {
   parquet::ReaderProperties properties;
   properties.set_page_checksum_verification(true);
@@ -285,20 +236,20 @@ std::unique_ptr<parquet::arrow::FileReader> open_reader(const std::string& path,
   parquet::arrow::FileReaderBuilder builder;
   if (const auto status = builder.Open(std::move(file), properties); !status.ok())
     value_or_corrupt(arrow::Result<bool>(status), source);
-  return value_or_corrupt(builder.Build(), source);
+  parquet::ArrowReaderProperties as_arrow;
+  as_arrow.set_batch_size(kBatchRows);
+  as_arrow.set_pre_buffer(false);  // it would keep all bytes of the file
+  const auto* const columns = builder.raw_reader()->metadata()->schema();
+  for (int c = 0; c < columns->num_columns(); ++c)
+    as_arrow.set_read_dictionary(c, columns->Column(c)->physical_type() == parquet::Type::BYTE_ARRAY);
+  return value_or_corrupt(builder.properties(as_arrow)->Build(), source);
 }
 
-/// Verifies the checksum of a file, opens it and calls `use(reader, header)`; errors name `source`.
+/// Calls `use`; errors of the Parquet library name `source`.
 template <class Use>
-void with_reader(const std::string& path, const std::string& source, Use&& use) {
+auto or_corrupt(const std::string& source, Use&& use) {
   try {
-    check_parquet_checksum(path);
-    const auto reader = open_reader(path, source);
-    std::shared_ptr<arrow::Schema> schema;
-    if (const auto status = reader->GetSchema(&schema); !status.ok()) {
-      fail(Errc::corrupt_data, "{}: {}", source, status.message());
-    }
-    use(*reader, header_of(*schema, source));
+    return use();
   } catch (const parquet::ParquetException& error) {
     fail(Errc::corrupt_data, "{}: no readable Parquet file: {}; restore it or measure again", source,
          error.what());
@@ -306,20 +257,18 @@ void with_reader(const std::string& path, const std::string& source, Use&& use) 
 }
 
 /// Values of any type as text; null is empty.
-std::vector<std::string> texts_of(const arrow::ChunkedArray& column) {
+std::vector<std::string> texts_of(const arrow::Array& column) {
   std::vector<std::string> texts;
-  for (const auto& chunk : column.chunks()) {
-    const auto* const encoded = dynamic_cast<const arrow::DictionaryArray*>(chunk.get());
-    for (std::int64_t i = 0; i < chunk->length(); ++i) {
-      if (chunk->IsNull(i)) {
-        texts.emplace_back();
-        continue;
-      }
-      const auto scalar =
-          encoded ? encoded->dictionary()->GetScalar(encoded->GetValueIndex(i)) : chunk->GetScalar(i);
-      require(scalar.status(), "Parquet column");
-      texts.push_back((*scalar)->ToString());
+  const auto* const encoded = dynamic_cast<const arrow::DictionaryArray*>(&column);
+  for (std::int64_t i = 0; i < column.length(); ++i) {
+    if (column.IsNull(i)) {
+      texts.emplace_back();
+      continue;
     }
+    const auto scalar =
+        encoded ? encoded->dictionary()->GetScalar(encoded->GetValueIndex(i)) : column.GetScalar(i);
+    require(scalar.status(), "Parquet column");
+    texts.push_back((*scalar)->ToString());
   }
   return texts;
 }
@@ -332,16 +281,15 @@ bool mostly_distinct(const std::vector<double>& numbers) {
   return 2 * bits.size() > numbers.size();
 }
 
-/// Zstandard at its highest level, with every column in one row group and one page (Arrow's default begins a
+/// Zstandard at its highest level, with every column of a row group in one page (Arrow's default begins a
 /// page every 20,000 rows). Files become smaller and take longer to write (docs/formats/dataset.md).
 std::shared_ptr<parquet::WriterProperties> small_file(const std::vector<ColumnSpec>& specs,
-                                                      const Block& block) {
-  constexpr int kBestLevel = 22;
+                                                      const Block& block, int level) {
   constexpr std::int64_t kPageBytes = 1 << 30;  // page sizes are 32-bit integers
   const auto rows = static_cast<std::int64_t>(std::max<std::size_t>(block.rows, 1));
   parquet::WriterProperties::Builder builder;
   builder.compression(arrow::Compression::ZSTD)
-      ->compression_level(kBestLevel)
+      ->compression_level(level)
       ->max_row_group_length(rows)
       ->max_rows_per_page(rows)
       ->data_pagesize(kPageBytes)
@@ -352,65 +300,235 @@ std::shared_ptr<parquet::WriterProperties> small_file(const std::vector<ColumnSp
   return builder.build();
 }
 
+std::shared_ptr<arrow::DataType> arrow_type(ColumnType type) {
+  switch (type) {
+    case ColumnType::text:
+      return arrow::utf8();
+    case ColumnType::int64:
+      return arrow::int64();
+    case ColumnType::int32:
+      return arrow::int32();
+    case ColumnType::float64:
+      return arrow::float64();
+    case ColumnType::boolean:
+      break;
+  }
+  return arrow::boolean();
+}
+
+Block empty_block(const std::vector<ColumnSpec>& specs) {
+  return {0, std::vector<ColumnValues>(specs.size())};
+}
+
+std::shared_ptr<arrow::KeyValueMetadata> packed_texts(const std::map<std::string, std::string>& metadata) {
+  auto texts = std::make_shared<arrow::KeyValueMetadata>();
+  for (const auto& [key, value] : metadata) add_text(*texts, key, value);
+  return texts;
+}
+
+/// Passes bytes on and keeps their checksum; the bytes after `begin_end()` are kept back.
+class ChecksumStream : public arrow::io::OutputStream {
+ public:
+  explicit ChecksumStream(std::function<void(std::string_view)> write) : write_(std::move(write)) {}
+
+  arrow::Status Write(const void* data, std::int64_t size) override {
+    const std::string_view bytes(static_cast<const char*>(data), static_cast<std::size_t>(size));
+    written_ += size;
+    if (keeps_) {
+      end_ += bytes;
+      return arrow::Status::OK();
+    }
+    checksum_ = crc32_of(bytes, checksum_);
+    write_(bytes);
+    return arrow::Status::OK();
+  }
+  arrow::Status Close() override { return arrow::Status::OK(); }
+  bool closed() const override { return false; }
+  arrow::Result<std::int64_t> Tell() const override { return written_; }
+
+  void begin_end() { keeps_ = true; }
+  void finish() { write_(end_with_parquet_checksum(end_, checksum_)); }
+
+ private:
+  std::function<void(std::string_view)> write_;
+  std::int64_t written_ = 0;
+  std::uint32_t checksum_ = 0;
+  bool keeps_ = false;
+  std::string end_;
+};
+
 }  // namespace
+
+struct ParquetWriter::State {
+  std::vector<ColumnSpec> specs;
+  std::shared_ptr<ChecksumStream> sink;
+  std::optional<Block>
+      first;  ///< not written yet: a file of one row group has its metadata in the schema, too
+  std::unique_ptr<parquet::arrow::FileWriter> writer;
+
+  std::shared_ptr<arrow::Schema> schema(const std::map<std::string, std::string>& metadata) const {
+    arrow::FieldVector fields;
+    for (const ColumnSpec& spec : specs) {
+      fields.push_back(
+          arrow::field(spec.name, arrow_type(spec.type), spec.nullable,
+                       arrow::key_value_metadata({{"unit", spec.unit}, {"meaning", spec.help}})));
+    }
+    return arrow::schema(std::move(fields), packed_texts(metadata));
+  }
+
+  /// Creates the file for blocks like `block`; without metadata, they are added at the end.
+  void open(const Block& block, const std::map<std::string, std::string>* metadata, int level) {
+    parquet::ArrowWriterProperties::Builder as_arrow;
+    if (metadata) as_arrow.store_schema();
+    static const std::map<std::string, std::string> none;
+    auto opened =
+        parquet::arrow::FileWriter::Open(*schema(metadata ? *metadata : none), arrow::default_memory_pool(),
+                                         sink, small_file(specs, block, level), as_arrow.build());
+    require(opened.status(), "Parquet writer");
+    writer = std::move(*opened);
+  }
+
+  /// Adds what open() stores when it has the metadata: they, and Arrow's own form of the schema with them.
+  void add_metadata(const std::map<std::string, std::string>& metadata) {
+    const auto whole = schema(metadata);
+    auto bytes = arrow::ipc::SerializeSchema(*whole);
+    require(bytes.status(), "Parquet writer");
+    auto texts = whole->metadata()->Copy();
+    texts->Append("ARROW:schema", arrow::util::base64_encode((*bytes)->ToString()));
+    require(writer->AddKeyValueMetadata(texts), "Parquet writer");
+  }
+
+  /// Column by column, so that one column exists twice.
+  void write(const Block& block) {
+    require(writer->NewRowGroup(), "Parquet writer");
+    if (block.rows == 0) return;
+    for (std::size_t c = 0; c < specs.size(); ++c)
+      require(writer->WriteColumnChunk(*to_arrow(specs[c].type, block.columns[c], block.rows)),
+              "Parquet writer");
+  }
+};
+
+ParquetWriter::ParquetWriter(std::vector<ColumnSpec> specs, std::function<void(std::string_view)> write)
+    : state_(std::make_unique<State>()) {
+  state_->specs = std::move(specs);
+  state_->sink = std::make_shared<ChecksumStream>(std::move(write));
+}
+
+ParquetWriter::~ParquetWriter() = default;
+
+void ParquetWriter::add(Block block) {
+  constexpr int kFastLevel = 9;
+  if (!state_->writer && !state_->first) {
+    state_->first = std::move(block);
+    return;
+  }
+  if (!state_->writer) {
+    state_->open(*state_->first, nullptr, kFastLevel);
+    state_->write(*std::exchange(state_->first, std::nullopt));
+  }
+  state_->write(block);
+}
+
+void ParquetWriter::finish(const std::map<std::string, std::string>& metadata) {
+  constexpr int kBestLevel = 22;
+  if (!state_->writer) {
+    if (!state_->first) add(empty_block(state_->specs));
+    state_->open(*state_->first, &metadata, kBestLevel);
+    state_->write(*std::exchange(state_->first, std::nullopt));
+  } else {
+    state_->add_metadata(metadata);
+  }
+  state_->sink->begin_end();
+  require(state_->writer->Close(), "Parquet writer");
+  state_->sink->finish();
+}
 
 std::string parquet_bytes(const std::vector<ColumnSpec>& specs, const Block& block,
                           const std::map<std::string, std::string>& metadata) {
-  arrow::FieldVector fields;
-  arrow::ArrayVector arrays;
-  for (std::size_t c = 0; c < specs.size(); ++c) {
-    arrays.push_back(to_arrow(specs[c].type, block.columns[c], block.rows));
-    fields.push_back(
-        arrow::field(specs[c].name, arrays.back()->type(), specs[c].nullable,
-                     arrow::key_value_metadata({{"unit", specs[c].unit}, {"meaning", specs[c].help}})));
-  }
-  auto about = std::make_shared<arrow::KeyValueMetadata>();
-  for (const auto& [key, value] : metadata) add_text(*about, key, value);
-  const auto table = arrow::Table::Make(arrow::schema(std::move(fields), std::move(about)), std::move(arrays),
-                                        static_cast<std::int64_t>(block.rows));
-  const auto properties = small_file(specs, block);
-  const auto arrow_properties = parquet::ArrowWriterProperties::Builder().store_schema()->build();
-  auto sink = arrow::io::BufferOutputStream::Create();
-  require(sink.status(), "Parquet writer");
-  require(parquet::arrow::WriteTable(*table, arrow::default_memory_pool(), *sink,
-                                     properties->max_row_group_length(), properties, arrow_properties),
-          "Parquet writer");
-  auto bytes = (*sink)->Finish();
-  require(bytes.status(), "Parquet writer");
-  return with_parquet_checksum((*bytes)->ToString());
+  std::string bytes;
+  ParquetWriter writer(specs, [&](std::string_view part) { bytes += part; });
+  writer.add(block);
+  writer.finish(metadata);
+  return bytes;
 }
 
-void read_parquet(const std::string& path, const std::string& source,
-                  const std::function<std::vector<ColumnSpec>(const ParquetHeader&)>& open,
-                  const std::function<void(const Block&)>& block) {
-  with_reader(path, source, [&](parquet::arrow::FileReader& reader, const ParquetHeader& header) {
-    const auto specs = open(header);
-    for (int group = 0; group < reader.num_row_groups(); ++group)
-      block(read_group(reader, group, specs, source));
+struct ParquetReader::State {
+  std::string source;
+  std::unique_ptr<parquet::arrow::FileReader> reader;
+  ParquetHeader header;
+  std::unique_ptr<arrow::RecordBatchReader> batches;
+};
+
+ParquetReader::ParquetReader(const std::string& path, const std::string& source)
+    : state_(std::make_unique<State>()) {
+  state_->source = source;
+  or_corrupt(source, [&] {
+    check_parquet_checksum(path);
+    state_->reader = open_reader(path, source);
+    std::shared_ptr<arrow::Schema> schema;
+    if (const auto status = state_->reader->GetSchema(&schema); !status.ok())
+      fail(Errc::corrupt_data, "{}: {}", source, status.message());
+    state_->header = header_of(*schema, source);
   });
+}
+
+ParquetReader::ParquetReader(ParquetReader&&) noexcept = default;
+ParquetReader::~ParquetReader() = default;
+
+const ParquetHeader& ParquetReader::header() const noexcept { return state_->header; }
+
+std::shared_ptr<arrow::RecordBatch> ParquetReader::next_batch(const std::vector<int>& columns) {
+  return or_corrupt(state_->source, [&] {
+    if (!state_->batches) {
+      std::vector<int> groups(static_cast<std::size_t>(state_->reader->num_row_groups()));
+      std::iota(groups.begin(), groups.end(), 0);
+      state_->batches =
+          value_or_corrupt(state_->reader->GetRecordBatchReader(groups, columns), state_->source);
+    }
+    std::shared_ptr<arrow::RecordBatch> batch;
+    if (const auto status = state_->batches->ReadNext(&batch); !status.ok())
+      value_or_corrupt(arrow::Result<bool>(status), state_->source);
+    return batch;
+  });
+}
+
+std::optional<Block> ParquetReader::next(const std::vector<ColumnSpec>& specs) {
+  const auto at = [&](const ColumnSpec& spec) {
+    return static_cast<int>(std::ranges::find(state_->header.names, spec.name) -
+                            state_->header.names.begin());
+  };
+  std::vector<int> columns;
+  for (const ColumnSpec& spec : specs) columns.push_back(at(spec));
+  const auto batch = next_batch(columns);
+  if (!batch) return std::nullopt;
+  Block block{static_cast<std::size_t>(batch->num_rows()), {}};
+  for (std::size_t c = 0; c < specs.size(); ++c) {
+    ColumnReader column(state_->source, specs[c]);
+    column.append(*batch->column(static_cast<int>(c)));
+    block.columns.push_back(column.take());
+  }
+  return block;
 }
 
 void read_parquet_as_text(const std::string& path, const std::string& source,
                           const std::function<std::vector<bool>(const ParquetHeader&)>& open,
                           const std::function<void(const std::vector<std::string_view>&)>& row) {
-  with_reader(path, source, [&](parquet::arrow::FileReader& reader, const ParquetHeader& header) {
-    const std::vector<bool> wanted = open(header);
-    std::vector<int> positions;
-    for (std::size_t i = 0; i < wanted.size(); ++i) {
-      if (wanted[i]) positions.push_back(static_cast<int>(i));
+  ParquetReader reader(path, source);
+  const std::vector<bool> wanted = open(reader.header());
+  std::vector<int> positions;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    if (wanted[i]) positions.push_back(static_cast<int>(i));
+  }
+  while (const auto batch = reader.next_batch(positions)) {
+    std::vector<std::vector<std::string>> texts;
+    for (const auto& column : batch->columns()) texts.push_back(texts_of(*column));
+    std::vector<std::string_view> cells(wanted.size());
+    for (std::size_t r = 0; r < static_cast<std::size_t>(batch->num_rows()); ++r) {
+      for (std::size_t c = 0; c < texts.size(); ++c)
+        cells[static_cast<std::size_t>(positions[c])] = texts[c][r];
+      row(cells);
     }
-    for (int group = 0; group < reader.num_row_groups(); ++group) {
-      const auto table = value_or_corrupt(reader.ReadRowGroup(group, positions), source);
-      std::vector<std::vector<std::string>> texts;
-      for (const auto& column : table->columns()) texts.push_back(texts_of(*column));
-      std::vector<std::string_view> cells(wanted.size());
-      for (std::size_t r = 0; r < static_cast<std::size_t>(table->num_rows()); ++r) {
-        for (std::size_t c = 0; c < texts.size(); ++c)
-          cells[static_cast<std::size_t>(positions[c])] = texts[c][r];
-        row(cells);
-      }
-    }
-  });
+  }
 }
 
 }  // namespace kscout

@@ -3,27 +3,19 @@
 /// Reads and writes blocks of columns in Parquet: the only code that uses Arrow's reader and writer.
 #include <functional>
 #include <map>
+#include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
-
-#include <kscout/measurement.h>
-#include <kscout/provider.h>
 
 #include "dataset/columns.h"
 
+namespace arrow {
+class RecordBatch;
+}
+
 namespace kscout {
-
-// ---- Orders the rows of a file by signature, then by kernel, then by problem.
-//
-//     write(rows_in_file_order(table, provider));
-//
-// The columns of a kernel then change only a few hundred times in a file, and sizes ascend. zstd compresses
-// this better than the order of measuring (docs/formats/dataset.md). Equal rows in any order also give equal
-// files.
-
-/// Sorts signatures and kernels by their text; problems by the sizes of their weights (n, k of a GEMM), then
-/// by their other sizes.
-MeasurementTable rows_in_file_order(const MeasurementTable& table, const Provider& provider);
 
 /// The header of a Parquet file.
 struct ParquetHeader {
@@ -37,14 +29,50 @@ struct ParquetHeader {
 std::string parquet_bytes(const std::vector<ColumnSpec>& specs, const Block& block,
                           const std::map<std::string, std::string>& metadata);
 
-/// Reads a file and verifies the checksums that it has. `open` receives the header and returns the required
-/// type of each column (or throws); then `block` receives the rows, one row group after another. Throws
-/// corrupt_data naming `source`.
-void read_parquet(const std::string& path, const std::string& source,
-                  const std::function<std::vector<ColumnSpec>(const ParquetHeader&)>& open,
-                  const std::function<void(const Block&)>& block);
+/// Writes a Parquet file of any size, one row group per block. A file of one row group is as small as zstd
+/// makes it and has the bytes of parquet_bytes(); larger files are compressed less, which is faster.
+///
+///     ParquetWriter writer(specs, [&](std::string_view bytes) { file.write(bytes); });
+///     writer.add(block);
+///     writer.finish(metadata);
+class ParquetWriter {
+ public:
+  ParquetWriter(std::vector<ColumnSpec> specs, std::function<void(std::string_view)> write);
+  ~ParquetWriter();
 
-/// Reads files of other tools, whose columns may have any type, in the same way. `open` selects the wanted
+  /// Columns in the order of the specs. The first block decides which columns have dictionaries.
+  void add(Block block);
+  void finish(const std::map<std::string, std::string>& metadata);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// Reads a Parquet file block by block: memory follows the pages of a row group, not the rows of the file.
+/// Verifies the checksums that the file has. Throws corrupt_data naming `source`.
+class ParquetReader {
+ public:
+  ParquetReader(const std::string& path, const std::string& source);
+  ParquetReader(ParquetReader&&) noexcept;
+  ~ParquetReader();
+
+  const ParquetHeader& header() const noexcept;
+  /// The next rows of these columns, in the order of `specs`, which is the same in every call; nothing at the
+  /// end.
+  std::optional<Block> next(const std::vector<ColumnSpec>& specs);
+
+ private:
+  friend void read_parquet_as_text(const std::string& path, const std::string& source,
+                                   const std::function<std::vector<bool>(const ParquetHeader&)>& open,
+                                   const std::function<void(const std::vector<std::string_view>&)>& row);
+  std::shared_ptr<arrow::RecordBatch> next_batch(const std::vector<int>& columns);
+
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// Reads files of other tools, whose columns may have any type. `open` selects the wanted
 /// columns; `row` receives the cells of all columns as text, empty where a cell is null or not wanted.
 void read_parquet_as_text(const std::string& path, const std::string& source,
                           const std::function<std::vector<bool>(const ParquetHeader&)>& open,

@@ -42,27 +42,28 @@ void write_problem_sizes(const std::filesystem::path& file, Op op, const std::se
 }
 
 std::set<ProblemSizes> read_problem_sizes(const std::filesystem::path& file) {
+  ParquetReader reader(file.string(), file.string());
+  const std::vector<std::string>& names = reader.header().names;
+  std::vector<ColumnSpec> specs;
+  for (const Operation* const one : operations()) {
+    if (auto of_op = size_columns(*one); has_names(of_op, names)) specs = std::move(of_op);
+  }
+  if (specs.empty()) {
+    fail(Errc::corrupt_data, "{}: columns {} are not the sizes of problems (m, n, k, batch of a GEMM)",
+         file.string(), fmt::join(names, ", "));
+  }
   std::set<ProblemSizes> sizes;
-  read_parquet(
-      file.string(), file.string(),
-      [&](const ParquetHeader& header) {
-        for (const Operation* const one : operations()) {
-          if (auto specs = size_columns(*one); has_names(specs, header.names)) return specs;
-        }
-        fail(Errc::corrupt_data, "{}: columns {} are not the sizes of problems (m, n, k, batch of a GEMM)",
-             file.string(), fmt::join(header.names, ", "));
-      },
-      [&](const Block& block) {
-        for (std::size_t r = 0; r < block.rows; ++r) {
-          ProblemSizes of_problem;
-          for (const ColumnValues& column : block.columns) of_problem.push_back(column.whole[r]);
-          if (std::ranges::min(of_problem) < 0) {
-            fail(Errc::corrupt_data, "{}: row {} holds a size that is null or negative", file.string(),
-                 r + 1);
-          }
-          sizes.insert(std::move(of_problem));
-        }
-      });
+  std::size_t row = 0;
+  while (const auto block = reader.next(specs)) {
+    for (std::size_t r = 0; r < block->rows; ++r) {
+      ProblemSizes of_problem;
+      for (const ColumnValues& column : block->columns) of_problem.push_back(column.whole[r]);
+      ++row;
+      if (std::ranges::min(of_problem) < 0)
+        fail(Errc::corrupt_data, "{}: row {} holds a size that is null or negative", file.string(), row);
+      sizes.insert(std::move(of_problem));
+    }
+  }
   return sizes;
 }
 

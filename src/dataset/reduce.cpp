@@ -8,6 +8,7 @@
 #include "core/fail.h"
 #include "core/hash.h"
 #include "core/numbers.h"
+#include "dataset/operations.h"
 #include "family/family_file.h"
 #include "op/operation.h"
 
@@ -108,10 +109,24 @@ MeasurementTable sample_pruned_early(const MeasurementTable& table, std::uint32_
   });
 }
 
+namespace {
+
+void shorten_by_status(Measurement& measured, int digits) {
+  shorten(measured, measured.status == Status::pruned_early ? digits - 1 : digits);
+}
+
+void coarsen(Measurement& m, int digits) {
+  if (m.status != Status::pruned_early) return;
+  m.time_us = with_digits(m.time_us, digits);
+  m.spread = m.error = m.setup_us = Measurement::unknown;
+  m.noisy = false;
+}
+
+}  // namespace
+
 MeasurementTable with_time_digits(const MeasurementTable& table, int digits) {
   MeasurementTable out = table;
-  for (auto& row : out.rows)
-    shorten(row.measured, row.measured.status == Status::pruned_early ? digits - 1 : digits);
+  for (auto& row : out.rows) shorten_by_status(row.measured, digits);
   return out;
 }
 
@@ -119,13 +134,7 @@ MeasurementTable coarsen_pruned_early(const MeasurementTable& table, int digits)
   if (digits < 1)
     fail(Errc::invalid_argument, "times of rows pruned early with {} digits: give at least 1", digits);
   MeasurementTable out = table;
-  for (auto& row : out.rows) {
-    Measurement& m = row.measured;
-    if (m.status != Status::pruned_early) continue;
-    m.time_us = with_digits(m.time_us, digits);
-    m.spread = m.error = m.setup_us = Measurement::unknown;
-    m.noisy = false;
-  }
+  for (auto& row : out.rows) coarsen(row.measured, digits);
   return out;
 }
 
@@ -134,6 +143,87 @@ void shorten(Measurement& measured, int time_digits) {
   measured.spread = with_digits(measured.spread, kDoubtDigits);
   measured.error = with_digits(measured.error, kDoubtDigits);
   measured.setup_us = with_digits(measured.setup_us, time_digits);
+}
+
+RuleSetRows reduce(MeasurementTable table, const Reduction& reduction) {
+  RuleSetRows reduced;
+  if (reduction.final_rows) table = final_table(table);
+  if (!reduction.rules.empty()) {
+    reduced = rows_of_rule_set(table, reduction.rules);
+    table = std::move(reduced.table);
+  }
+  if (reduction.timed) table = timed_rows(table);
+  if (reduction.pruned_early_one_in > 1) table = sample_pruned_early(table, reduction.pruned_early_one_in);
+  if (reduction.digits > 0) table = with_time_digits(table, reduction.digits);
+  if (reduction.pruned_early_digits > 0) table = coarsen_pruned_early(table, reduction.pruned_early_digits);
+  reduced.table = std::move(table);
+  return reduced;
+}
+
+RowReducer::RowReducer(const MeasurementTable& table, const Provider& provider, const Reduction& reduction)
+    : table_(table), provider_(provider), reduction_(reduction) {}
+
+std::uint32_t RowReducer::signature_of_problem(std::uint32_t problem) {
+  while (signature_of_problem_.size() <= problem) {
+    const Signature signature = signature_of(table_.problems[signature_of_problem_.size()]);
+    const auto found = std::ranges::find(signatures_, signature);
+    signature_of_problem_.push_back(static_cast<std::uint32_t>(found - signatures_.begin()));
+    if (found == signatures_.end()) signatures_.push_back(signature);
+  }
+  return signature_of_problem_[problem];
+}
+
+bool RowReducer::in_rules(const MeasurementTable::Row& row) {
+  const std::uint32_t signature = signature_of_problem(row.problem);
+  const KernelConfig& config = table_.configs[row.config];
+  while (rules_.size() < signatures_.size()) {
+    MeasurementTable one;
+    one.device = table_.device;
+    one.problems = {table_.problems[static_cast<std::size_t>(
+        std::ranges::find(signature_of_problem_, rules_.size()) - signature_of_problem_.begin())]};
+    one.configs = {config};
+    rules_.emplace_back(one, reduction_.rules);
+  }
+  if (!rules_[signature].hold(0, config)) return false;
+  kept_kernels_.insert((std::uint64_t{signature} << 32) | row.config);
+  return true;
+}
+
+bool RowReducer::sampled(const MeasurementTable::Row& row) {
+  const std::uint32_t signature = signature_of_problem(row.problem);
+  const auto [at, is_new] = names_.try_emplace((std::uint64_t{signature} << 32) | row.config);
+  if (is_new) at->second = provider_.print(signatures_[signature], table_.configs[row.config]);
+  const std::uint32_t before = crc32_of(needed_text(table_.problems[row.problem]) + ",");
+  return crc32_of(at->second, before) % reduction_.pruned_early_one_in == 0;
+}
+
+void RowReducer::pass_on(MeasurementTable::Row row, const Kept& kept) {
+  if (!reduction_.rules.empty() && !in_rules(row)) return;
+  if (reduction_.timed && !was_timed(row.measured)) return;
+  if (reduction_.pruned_early_one_in > 1 && row.measured.status == Status::pruned_early && !sampled(row))
+    return;
+  if (reduction_.digits > 0) shorten_by_status(row.measured, reduction_.digits);
+  if (reduction_.pruned_early_digits > 0) coarsen(row.measured, reduction_.pruned_early_digits);
+  kept(row);
+}
+
+void RowReducer::add(const MeasurementTable::Row& row, const Kept& kept) {
+  if (!reduction_.final_rows) return pass_on(row, kept);
+  // Passes of a (problem, config) follow each other.
+  if (waiting_ && (waiting_->problem != row.problem || waiting_->config != row.config))
+    pass_on(*waiting_, kept);
+  waiting_ = row;
+}
+
+void RowReducer::finish(const Kept& kept) {
+  if (waiting_) pass_on(*waiting_, kept);
+  waiting_.reset();
+}
+
+std::size_t RowReducer::unmeasured() const {
+  std::size_t kernels = 0;
+  for (const ConfigsOfRules& rules : rules_) kernels += rules.size();
+  return kernels - kept_kernels_.size();
 }
 
 }  // namespace kscout

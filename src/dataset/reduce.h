@@ -9,11 +9,15 @@
 ///
 /// Problems and configs without remaining rows are left out, too.
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
+#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
 #include <kscout/measurement.h>
+#include <kscout/provider.h>
 
 #include "dataset/columns.h"
 
@@ -65,5 +69,47 @@ MeasurementTable coarsen_pruned_early(const MeasurementTable& table, int digits)
 
 /// Applies with_time_digits to one row.
 void shorten(Measurement& measured, int time_digits);
+
+/// Which rows and digits stay; by default all of them.
+struct Reduction {
+  bool final_rows = false;                ///< final_table()
+  std::string rules = {};                 ///< rows_of_rule_set(); empty: any config
+  bool timed = false;                     ///< timed_rows()
+  std::uint32_t pruned_early_one_in = 1;  ///< sample_pruned_early()
+  int digits = 0;                         ///< with_time_digits(); 0: unchanged
+  int pruned_early_digits = 0;            ///< coarsen_pruned_early(); 0: unchanged
+};
+/// Applies all parts of a reduction, in the order of its fields. RuleSetRows::unmeasured is 0 without rules.
+RuleSetRows reduce(MeasurementTable table, const Reduction& reduction);
+
+/// Applies a reduction row by row to a table that grows while it is read. Its rows come in file order.
+class RowReducer {
+ public:
+  /// `table`: problems, configs and device of the rows; outlives this object.
+  RowReducer(const MeasurementTable& table, const Provider& provider, const Reduction& reduction);
+
+  using Kept = std::function<void(const MeasurementTable::Row&)>;
+  /// Calls `kept` with the row, changed as the reduction says, or not at all. With `final_rows`, a row may be
+  /// passed on by a later call.
+  void add(const MeasurementTable::Row& row, const Kept& kept);
+  void finish(const Kept& kept);
+  std::size_t unmeasured() const;  ///< RuleSetRows::unmeasured
+
+ private:
+  void pass_on(MeasurementTable::Row row, const Kept& kept);
+  bool in_rules(const MeasurementTable::Row& row);
+  bool sampled(const MeasurementTable::Row& row);
+  std::uint32_t signature_of_problem(std::uint32_t problem);
+
+  const MeasurementTable& table_;
+  const Provider& provider_;
+  Reduction reduction_;
+  std::vector<Signature> signatures_;
+  std::vector<std::uint32_t> signature_of_problem_;
+  std::vector<ConfigsOfRules> rules_;                     ///< by signature
+  std::unordered_set<std::uint64_t> kept_kernels_;        ///< (signature, config)
+  std::unordered_map<std::uint64_t, std::string> names_;  ///< of (signature, config)
+  std::optional<MeasurementTable::Row> waiting_;          ///< a later pass may replace it
+};
 
 }  // namespace kscout

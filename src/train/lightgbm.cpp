@@ -1,5 +1,7 @@
 #include "train/lightgbm.h"
 
+#include <cmath>
+
 #include "core/fail.h"
 
 namespace kscout::lightgbm {
@@ -45,6 +47,82 @@ Dataset::Dataset(std::span<const double> matrix, std::span<const std::string> na
                                     static_cast<std::int32_t>(names.size()), 1, parameters.c_str(), nullptr,
                                     &handle),
           "DatasetCreateFromMat");
+  own(handle, names);
+}
+
+namespace {
+
+/// Sampled values of each column that are not 0, as LightGBM wants them to find bins.
+struct SampledColumns {
+  std::vector<std::vector<double>> values;
+  std::vector<std::vector<int>> places;  ///< among the sampled rows
+  std::int32_t rows = 0;
+};
+
+SampledColumns sampled_columns(std::span<const std::uint32_t> first_row,
+                               const std::function<std::vector<double>(std::size_t)>& block,
+                               std::size_t columns, const std::string& parameters) {
+  constexpr double kZero = 1e-35F;  // LightGBM's kZeroThreshold
+  const auto rows = static_cast<std::int32_t>(first_row.back());
+  int count = 0;
+  require(LGBM_GetSampleCount(rows, parameters.c_str(), &count), "GetSampleCount");
+  std::vector<std::int32_t> wanted(static_cast<std::size_t>(count));
+  SampledColumns sampled{std::vector<std::vector<double>>(columns), std::vector<std::vector<int>>(columns)};
+  require(LGBM_SampleIndices(rows, parameters.c_str(), wanted.data(), &sampled.rows), "SampleIndices");
+  wanted.resize(static_cast<std::size_t>(sampled.rows));
+  std::size_t next = 0;
+  for (std::size_t b = 0; b + 1 < first_row.size() && next < wanted.size(); ++b) {
+    const auto in_block = [&] { return static_cast<std::uint32_t>(wanted[next]) < first_row[b + 1]; };
+    if (!in_block()) continue;
+    const std::vector<double> values = block(b);
+    for (; next < wanted.size() && in_block(); ++next) {
+      const std::size_t row = static_cast<std::uint32_t>(wanted[next]) - first_row[b];
+      for (std::size_t c = 0; c < columns; ++c) {
+        const double value = values[row * columns + c];
+        if (std::fabs(value) <= kZero) continue;
+        sampled.values[c].push_back(value);
+        sampled.places[c].push_back(static_cast<int>(next));
+      }
+    }
+  }
+  return sampled;
+}
+
+}  // namespace
+
+Dataset::Dataset(std::span<const std::uint32_t> first_row,
+                 const std::function<std::vector<double>(std::size_t)>& block,
+                 std::span<const std::string> names, const std::string& parameters)
+    : rows_(first_row.back()) {
+  silence();
+  if (names.empty() || rows_ == 0 || rows_ > INT32_MAX)
+    fail(Errc::invalid_argument, "cannot train on {} rows of {} features", rows_, names.size());
+  SampledColumns sampled = sampled_columns(first_row, block, names.size(), parameters);
+  std::vector<double*> values;
+  std::vector<int*> places;
+  std::vector<int> counts;
+  for (std::size_t c = 0; c < names.size(); ++c) {
+    values.push_back(sampled.values[c].data());
+    places.push_back(sampled.places[c].data());
+    counts.push_back(static_cast<int>(sampled.values[c].size()));
+  }
+  void* handle = nullptr;
+  require(LGBM_DatasetCreateFromSampledColumn(values.data(), places.data(),
+                                              static_cast<std::int32_t>(names.size()), counts.data(),
+                                              sampled.rows, static_cast<std::int32_t>(rows_),
+                                              static_cast<std::int64_t>(rows_), parameters.c_str(), &handle),
+          "DatasetCreateFromSampledColumn");
+  own(handle, names);
+  for (std::size_t b = 0; b + 1 < first_row.size(); ++b) {
+    const std::vector<double> rows = block(b);
+    require(LGBM_DatasetPushRows(
+                handle, rows.data(), kLgbmFloat64, static_cast<std::int32_t>(first_row[b + 1] - first_row[b]),
+                static_cast<std::int32_t>(names.size()), static_cast<std::int32_t>(first_row[b])),
+            "DatasetPushRows");
+  }
+}
+
+void Dataset::own(void* handle, std::span<const std::string> names) {
   handle_ = owned_dataset(handle);
   std::vector<const char*> texts;
   for (const auto& name : names) texts.push_back(name.c_str());

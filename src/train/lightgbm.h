@@ -8,6 +8,7 @@
 ///     while (booster.iterations() < 100 && booster.update()) {}
 ///     std::string text = booster.text(100);
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -35,6 +36,14 @@ int LGBM_RegisterLogCallback(void (*callback)(const char*));
 int LGBM_DatasetCreateFromMat(const void* data, int data_type, std::int32_t rows, std::int32_t columns,
                               int is_row_major, const char* parameters, LgbmDataset reference,
                               LgbmDataset* out);
+int LGBM_GetSampleCount(std::int32_t rows, const char* parameters, int* out);
+int LGBM_SampleIndices(std::int32_t rows, const char* parameters, void* out, std::int32_t* out_count);
+int LGBM_DatasetCreateFromSampledColumn(double** values, int** indices, std::int32_t columns,
+                                        const int* values_of_column, std::int32_t sampled_rows,
+                                        std::int32_t local_rows, std::int64_t rows, const char* parameters,
+                                        LgbmDataset* out);
+int LGBM_DatasetPushRows(LgbmDataset handle, const void* data, int data_type, std::int32_t rows,
+                         std::int32_t columns, std::int32_t first_row);
 int LGBM_DatasetGetSubset(LgbmDataset handle, const std::int32_t* rows, std::int32_t count,
                           const char* parameters, LgbmDataset* out);
 int LGBM_DatasetSetFeatureNames(LgbmDataset handle, const char** names, int count);
@@ -68,6 +77,12 @@ class Dataset {
  public:
   /// `matrix` is row-major, rows x names.size(); it may be freed afterwards. NaN = missing.
   Dataset(std::span<const double> matrix, std::span<const std::string> names, const std::string& parameters);
+  /// Takes rows block by block, so that only their bins are in memory: block i has the rows from first_row[i]
+  /// to first_row[i + 1]. `block(i)` gives its values, row-major, and is called twice for blocks that decide
+  /// the bins. Equal to a dataset of the whole matrix.
+  Dataset(std::span<const std::uint32_t> first_row,
+          const std::function<std::vector<double>(std::size_t)>& block, std::span<const std::string> names,
+          const std::string& parameters);
   /// Selects rows of another dataset, with its bins. `rows` must ascend. Copies labels and weights, but not
   /// groups.
   Dataset(const Dataset& whole, std::span<const std::int32_t> rows, const std::string& parameters);
@@ -82,6 +97,8 @@ class Dataset {
   void* handle() const noexcept { return handle_.get(); }
 
  private:
+  void own(void* handle, std::span<const std::string> names);
+
   std::shared_ptr<void> handle_;
   std::size_t rows_ = 0;
 };

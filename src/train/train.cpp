@@ -60,7 +60,12 @@ void calibrate(const TrainingSet& set, const std::vector<double>& scores, const 
 /// The earlier model's score of each row; 0 without a model.
 std::vector<double> start_scores(const TrainingSet& set, const LightgbmTarget* earlier) {
   std::vector<double> scores(set.row_count(), 0.0);
-  if (earlier) earlier->model.forest.predict(set.matrix.data(), set.features, 1, scores);
+  for (std::size_t p = 0; earlier && p < set.problems.size(); ++p) {
+    const std::vector<double> values = set.features_of(p);
+    earlier->model.forest.predict(
+        values.data(), set.features, 1,
+        std::span(scores).subspan(set.first_row[p], set.first_row[p + 1] - set.first_row[p]));
+  }
   return scores;
 }
 
@@ -327,7 +332,10 @@ std::vector<DeviceResult> device_results(const TrainingSet& set, const Schema& s
   std::vector<double> times;
   if (time != schema.features().end()) {
     const auto column = static_cast<std::size_t>(time - schema.features().begin());
-    for (std::size_t r = 0; r < set.row_count(); ++r) times.push_back(set.matrix[r * set.features + column]);
+    for (std::size_t p = 0; p < set.problems.size(); ++p) {
+      const std::vector<double> values = set.features_of(p);
+      for (std::size_t at = column; at < values.size(); at += set.features) times.push_back(values[at]);
+    }
   }
   std::vector<DeviceResult> results;
   for (std::uint32_t d = 0; d < set.devices.size(); ++d) {
@@ -371,8 +379,9 @@ TrainingResult train(std::span<const MeasurementTable> tables, std::vector<Famil
 
   std::vector<std::string> names;
   for (const Feature& feature : schema->features()) names.push_back(feature.id);
-  lightgbm::Dataset whole(set.matrix, names,
-                          lightgbm_parameters(options.parameters, Target::relative, *schema));
+  lightgbm::Dataset whole(
+      set.first_row, [&](std::size_t problem) { return set.features_of(problem); }, names,
+      lightgbm_parameters(options.parameters, Target::relative, *schema));
   std::optional<WarmStart> warm;
   if (!options.warm_start.empty()) {
     const Signature signature = signature_of(set.problems.front());

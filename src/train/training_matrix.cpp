@@ -57,10 +57,15 @@ void write_training_matrix(const std::filesystem::path& file, const TrainingSet&
     add(fmt::format("label_{}", word(target)), "1", "what a model of this target learns",
         [&](std::size_t r) { return double{labels[r]}; });
   }
+  std::vector<double> matrix;
+  for (std::size_t p = 0; p < set.problems.size(); ++p) {
+    const std::vector<double> values = set.features_of(p);
+    matrix.insert(matrix.end(), values.begin(), values.end());
+  }
   for (std::size_t f = 0; f < set.features; ++f) {
     const Feature& feature = schema.features()[f];
     add(feature.id, feature.unit, feature.meaning,
-        [&](std::size_t r) { return set.matrix[r * set.features + f]; });
+        [&](std::size_t r) { return matrix[r * set.features + f]; });
   }
   write_file_atomically(file, columns.parquet());
 }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <unordered_map>
 
 #include <kscout/provider.h>
@@ -96,9 +95,7 @@ class TrainingSetBuilder {
         fail(Errc::corrupt_data, "a measurement of problem {}, config {} in a table of {} and {}",
              row.problem, row.config, table.problems.size(), config_of.size());
       }
-      auto& found = of_problem(device, table.problems[row.problem]);
-      const auto [at, is_new] = found.emplace(config_of[row.config], &row.measured);
-      if (!is_new && counts_more(row.measured, *at->second)) at->second = &row.measured;
+      of_problem(device, table.problems[row.problem]).push_back({config_of[row.config], &row.measured});
     }
   }
 
@@ -106,14 +103,29 @@ class TrainingSetBuilder {
     TrainingSet set;
     set.configs = std::move(configs_);
     set.first_row.push_back(0);
-    for (std::size_t p = 0; p < problems_.size(); ++p) append(set, problems_[p], device_of_[p], rows_[p]);
+    for (std::size_t p = 0; p < problems_.size(); ++p)
+      append(set, problems_[p], device_of_[p], in_family_order(std::move(rows_[p])));
     set.devices = std::move(devices_);
     if (set.rows.empty()) fail(Errc::invalid_argument, "nothing to train on: no measurement succeeded");
     return set;
   }
 
  private:
-  using Rows = std::map<std::uint32_t, const Measurement*>;  // by config: family order within a problem
+  using Rows = std::vector<Candidate>;
+
+  /// One row for each config, by config.
+  static Rows in_family_order(Rows rows) {
+    std::ranges::stable_sort(rows, {}, &Candidate::config);
+    Rows one_each;
+    for (const Candidate& row : rows) {
+      if (one_each.empty() || one_each.back().config != row.config) {
+        one_each.push_back(row);
+      } else if (counts_more(*row.measured, *one_each.back().measured)) {
+        one_each.back() = row;
+      }
+    }
+    return one_each;
+  }
 
   std::uint32_t device_index(const Device& device, TrainFor devices) {
     if (devices == TrainFor::one_device && !devices_.empty()) {
@@ -219,26 +231,44 @@ class OnDevice {
   std::vector<Entry> known_;
 };
 
-void fill_matrix(TrainingSet& set, std::span<const Family> families, const Schema& schema) {
-  set.features = schema.size();
-  set.matrix.resize(set.rows.size() * set.features);
-  OnDevice<std::vector<Traits>> known;
-  for (std::size_t p = 0; p < set.problems.size(); ++p) {
-    const Signature signature = signature_of(set.problems[p]);
-    const std::vector<Traits>& of_configs = known.get(set.device_of[p], signature, [&] {
-      return traits_of(set.configs, signature, families, set.device(p));
-    });
+}  // namespace
+
+/// Knows the traits of the configs for each signature and device of a set.
+class FeatureValues {
+ public:
+  FeatureValues(const TrainingSet& set, std::span<const Family> families, const Schema& schema)
+      : schema_(schema) {
+    for (std::size_t p = 0; p < set.problems.size(); ++p) {
+      const Signature signature = signature_of(set.problems[p]);
+      traits_.push_back(known_.get(set.device_of[p], signature, [&] {
+        return std::make_shared<const std::vector<Traits>>(
+            traits_of(set.configs, signature, families, set.device(p)));
+      }));
+    }
+  }
+
+  std::vector<double> of(const TrainingSet& set, std::size_t problem) const {
+    const std::size_t begin = set.first_row[problem], end = set.first_row[problem + 1];
     ConfigTable configs(*set.configs.front().space);
     std::vector<Traits> traits;
-    for (std::size_t r = set.first_row[p]; r < set.first_row[p + 1]; ++r) {
+    for (std::size_t r = begin; r < end; ++r) {
       configs.push_back(set.configs[set.rows[r].config]);
-      traits.push_back(of_configs[set.rows[r].config]);
+      traits.push_back((*traits_[problem])[set.rows[r].config]);
     }
-    schema.evaluate(
-        set.problems[p], set.device(p), configs, traits,
-        std::span(set.matrix).subspan(set.first_row[p] * set.features, configs.size() * set.features));
+    std::vector<double> values((end - begin) * schema_.size());
+    schema_.evaluate(set.problems[problem], set.device(problem), configs, traits, values);
+    return values;
   }
-}
+
+ private:
+  using OfConfigs = std::shared_ptr<const std::vector<Traits>>;
+
+  Schema schema_;
+  OnDevice<OfConfigs> known_;
+  std::vector<OfConfigs> traits_;  ///< of the configs, by problem
+};
+
+namespace {
 
 void mark_handicapped(TrainingSet& set, const Handicap& handicap) {
   if (!(handicap.share >= 0 && handicap.share < 1))
@@ -267,6 +297,10 @@ double TrainingSet::log_best(std::size_t problem) const noexcept {
   return std::log(best_tflops[problem]) - log_unit[device_of[problem]];
 }
 
+std::vector<double> TrainingSet::features_of(std::size_t problem) const {
+  return feature_values->of(*this, problem);
+}
+
 TrainingSet make_training_set(std::span<const MeasurementTable> tables, std::span<const Family> families,
                               const Schema& schema, const Handicap& handicap, TrainFor devices) {
   if (tables.empty()) fail(Errc::invalid_argument, "nothing to train on: no dataset given");
@@ -280,7 +314,9 @@ TrainingSet make_training_set(std::span<const MeasurementTable> tables, std::spa
   }
   mark_handicapped(set, handicap);
   // The families of a model for any CPU are not those of the measured devices.
-  fill_matrix(set, devices == TrainFor::any_cpu ? std::span<const Family>() : families, schema);
+  set.features = schema.size();
+  set.feature_values = std::make_shared<const FeatureValues>(
+      set, devices == TrainFor::any_cpu ? std::span<const Family>() : families, schema);
   return set;
 }
 

@@ -3,9 +3,10 @@
 /// Builds the rows of a training: one row per usable (problem, config), grouped by problem.
 ///
 ///     const TrainingSet set = make_training_set(tables, families, schema);
-///     // set.matrix holds set.row_count() x set.schema feature values
+///     const std::vector<double> values = set.features_of(0);   // of the rows of the first problem
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -27,6 +28,8 @@ struct Handicap {
   double share = 0;   ///< share of their speed that is subtracted, 0 to less than 1
 };
 
+class FeatureValues;
+
 struct TrainingSet {
   struct Row {
     std::uint32_t config;  ///< index into configs
@@ -45,7 +48,6 @@ struct TrainingSet {
   std::vector<Row> rows;                 ///< grouped by problem, in the order of `configs`
   std::vector<KernelConfig> configs;     ///< distinct
   std::vector<double> best_tflops;       ///< per problem, over its rows with status ok
-  std::vector<double> matrix;            ///< rows x features, row-major
   std::size_t features = 0;
   double handicap = 0;  ///< Handicap::share
   /// Per device: ln of the unit of its speeds. 0 in a set of one device; in a set for any CPU the device's
@@ -57,6 +59,11 @@ struct TrainingSet {
   const Device& device(std::size_t problem) const noexcept { return devices[device_of[problem]]; }
   /// ln of the best speed of a problem, in the unit of its device.
   double log_best(std::size_t problem) const noexcept;
+
+  /// The feature values of a problem's rows, row-major. Computed at each call: all values together take far
+  /// more memory than the rows.
+  std::vector<double> features_of(std::size_t problem) const;
+  std::shared_ptr<const FeatureValues> feature_values;  ///< computes them
 };
 
 /// Which devices the tables of a training may be of.

@@ -128,7 +128,7 @@ TEST_F(DatasetFile, FilesWithoutAChecksumAreRead) {
   EXPECT_FALSE(check_parquet_checksum(file()));
   expect_same(read_dataset(file(), toy_options()), toy_table());
   expect_error(Errc::not_found, {"none.parquet"}, [&] { check_parquet_checksum(file("none.parquet")); });
-  expect_error(Errc::invalid_argument, {"whole Parquet file"}, [&] { with_parquet_checksum("PAR1"); });
+  expect_error(Errc::invalid_argument, {"whole Parquet file"}, [&] { end_with_parquet_checksum("PAR1", 0); });
 }
 
 TEST_F(DatasetFile, EveryCommittedFileHasAChecksum) {

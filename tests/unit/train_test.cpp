@@ -307,7 +307,9 @@ void keep_for_stock_lightgbm(const std::filesystem::path& folder) {
   for (const ModelTarget& target : trained().model.data().targets) {
     std::ofstream out(std::filesystem::path(keep) / fmt::format("rows_{}.txt", word(target.target)));
     for (std::size_t r = 0; r < set.row_count(); ++r) {
-      const auto row = std::span(set.matrix).subspan(r * set.features, set.features);
+      const std::size_t problem = set.problem_of(r);
+      const std::vector<double> values = set.features_of(problem);
+      const auto row = std::span(values).subspan((r - set.first_row[problem]) * set.features, set.features);
       out << fmt::format("{} {}\n", fmt::join(row, " "), target.forest.predict(row));
     }
   }

@@ -57,8 +57,9 @@ TEST(TrainingMatrix, HasWhatTheTrainingReads) {
     EXPECT_NEAR(std::stod(columns.at("label_relative")[r]), relative[r], 1e-6);
     EXPECT_NEAR(std::stod(columns.at("label_rank")[r]), rank[r], 1e-6);
     EXPECT_NEAR(std::stod(columns.at("tflops")[r]), set.rows[r].tflops, 1e-9);
+    const std::vector<double> values = set.features_of(set.problem_of(r));
     for (std::size_t f = 0; f < schema.size(); ++f) {
-      const double expected = set.matrix[r * set.features + f];
+      const double expected = values[(r - set.first_row[set.problem_of(r)]) * set.features + f];
       const std::string& cell = columns.at(schema.features()[f].id)[r];
       if (std::isnan(expected)) {
         EXPECT_EQ(cell, "");

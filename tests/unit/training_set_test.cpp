@@ -8,6 +8,7 @@
 #include "support/expect_error.h"
 #include "support/toy.h"
 #include "train/cross_validate.h"
+#include "train/lightgbm.h"
 #include "train/train.h"
 
 namespace kscout {
@@ -52,7 +53,7 @@ TEST(TrainingSet, KeepsWhatWasMeasuredBest) {
   EXPECT_EQ(set.rows[0].time_us, 0.25);
   EXPECT_EQ(set.first_row[1], 11u);  // 12 configs, one of them unsupported
   EXPECT_EQ(set.best_tflops[0], flop_count(table.problems[0]) / 0.25 * 1e-6);
-  EXPECT_EQ(set.matrix.size(), set.row_count() * toy::schema()->size());
+  EXPECT_EQ(set.features_of(0).size(), 11 * toy::schema()->size());
   EXPECT_EQ(set.problem_of(10), 0u);
   EXPECT_EQ(set.problem_of(11), 1u);
 
@@ -60,6 +61,37 @@ TEST(TrainingSet, KeepsWhatWasMeasuredBest) {
   other.device.name = "else";
   const std::vector tables = {table, other};
   EXPECT_THROW(make_training_set(tables, families, *toy::schema()), Error);
+}
+
+TEST(LightgbmDataset, OfBlocksGivesTheTreesOfTheWholeMatrix) {
+  const std::vector<std::string> names = {"a", "b", "c"};
+  std::vector<double> matrix;
+  std::vector<float> labels;
+  for (int r = 0; r < 700; ++r) {
+    matrix.insert(matrix.end(),
+                  {r % 13 ? r * 0.37 - 40 : 0.0, r % 7 ? r % 29 * 1.5 : std::nan(""), r % 3 * 1.0});
+    labels.push_back(static_cast<float>(r % 29 * r % 101));
+  }
+  const std::vector<std::uint32_t> first_row = {0, 1, 90, 90, 400, 700};
+  const auto block = [&](std::size_t b) {
+    return std::vector<double>(matrix.begin() + first_row[b] * 3, matrix.begin() + first_row[b + 1] * 3);
+  };
+  for (const std::string sample : {"bin_construct_sample_cnt=200000", "bin_construct_sample_cnt=150"}) {
+    const std::string parameters =
+        "objective=regression min_data_in_leaf=3 max_bin=63 deterministic=true "
+        "force_row_wise=true num_threads=1 verbosity=-1 " +
+        sample;
+    const auto trees = [&](lightgbm::Dataset data) {
+      data.set_labels(labels);
+      lightgbm::Booster booster(data, parameters);
+      while (booster.iterations() < 8 && booster.update()) {
+      }
+      return booster.text(8);
+    };
+    const std::string whole = trees(lightgbm::Dataset(matrix, names, parameters));
+    EXPECT_NE(whole.find("Tree=7"), std::string::npos);
+    EXPECT_EQ(trees(lightgbm::Dataset(first_row, block, names, parameters)), whole) << sample;
+  }
 }
 
 TEST(Families, OfSeveralRuleSetsOrAFileOfRulesWhatWasMeasured) {
