@@ -49,6 +49,14 @@ class Layer:
         self.times.setdefault(tokens, {})[config] = float(row["time_us"])
         self.problems[tokens] = f"grouped_gemm:{row['m']}x{self.n}x{self.k}:bf16:rcr"
 
+    def us(self, tokens, config):
+        """Where the grid lacks a config, that with the other group size counts: few tokens make few rows of tiles to group. The grid
+        leaves out tiles of far more rows than an expert has, which count as its slowest config."""
+        for group in (config[3], 1, 16):
+            if (us := self.times[tokens].get((*config[:3], group, *config[4:]))) is not None:
+                return us
+        return max(self.times[tokens].values())
+
     def default_us(self, tokens):
         return self.times[tokens][tuple(moe.engine_default(tokens, self.experts).values())]
 
@@ -124,7 +132,7 @@ def judge(layer, table):
     efficiency, speed = [], []
     for tokens, times in layer.times.items():
         config = table[min(table, key=lambda key: abs(key - tokens))]
-        us = times.get(config, max(times.values()))  # the grid leaves out tiles of far more rows than an expert has
+        us = layer.us(tokens, config)
         efficiency.append(100 * min(times.values()) / us)
         speed.append(layer.default_us(tokens) / us)
     return efficiency, speed
@@ -153,8 +161,8 @@ def main():
                   f"{statistics.geometric_mean(speed):>6.3f} {min(speed):>6.3f} {statistics.mean(default):>9.2f}", flush=True)  # fmt: skip
     print(f"RESULT moe.efficiency_mean {statistics.mean(means):.2f} %")
     print(f"RESULT moe.efficiency_least_table {min(means):.2f} %")
-    print(f"RESULT moe.geomean_vs_default {statistics.geometric_mean(all_speeds):.3f} ratio")
-    print(f"RESULT moe.min_vs_default {min(all_speeds):.3f} ratio")
+    print(f"RESULT moe.geomean_vs_default {statistics.geometric_mean(all_speeds):.3f} x")
+    print(f"RESULT moe.min_vs_default {min(all_speeds):.3f} x")
 
 
 if __name__ == "__main__":

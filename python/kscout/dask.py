@@ -37,7 +37,7 @@ def workers_with(client: Any, resource: str) -> list[str]:
 
 def sweep(client: Any, out: str, words: list[str], *, shards: int = 0, resource: str = "kscout", interval_s: float = 1.0,
           arrived: Any = None) -> dict[str, Any]:  # fmt: skip
-    """Sweeps the plan of `kscout sweep WORDS` on the workers with a resource, into the folder `out`; the same call continues.
+    """Sweeps the plan of `kscout sweep ...` on the workers with a resource, into the folder `out`; the same call continues.
 
     `shards`: parts of the plan, by default four for each worker. Returns rows and differences of the hosts.
     """

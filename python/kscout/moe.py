@@ -160,21 +160,20 @@ def tune(
     if sorted(set(keys)) != list(keys) or not keys or keys[0] < 1:
         raise InvalidArgument(f"keys={list(keys)!r}: numbers of tokens, ascending and from 1")
     made = family(layer, compile_jobs)
-    sweeps: list[str] = []
 
-    def sweep(name: str, tokens: Iterable[int], **how: Any) -> None:
+    def sweep(name: str, tokens: Iterable[int], **how: Any) -> str:
         made.sweep([layer.problem(count) for count in tokens], os.path.join(folder, name), **how, **options)
-        sweeps.append(os.path.join(folder, name))
+        return os.path.join(folder, name)
 
     if model is None:
         sweep("first", _ANCHORS, max_configs=20)
         model = os.path.join(folder, "model")
         if not os.path.exists(os.path.join(model, "model.ksf")):
             made.train(model, targets="rank", folds=3)
-    sweep("keys", keys, model=model, top=6, also=_DEFAULTS_FORMULA)
-    between = _between(table_rows(sweeps[-1:], layer))
+    sweeps = [sweep("keys", keys, model=model, top=6, also=_DEFAULTS_FORMULA)]
+    between = _between(table_rows(sweeps, layer))
     if between:
-        sweep("between", between, model=model, top=3, also=_DEFAULTS_FORMULA)
+        sweeps.append(sweep("between", between, model=model, top=3, also=_DEFAULTS_FORMULA))
     return write_table(sweeps, layer, out, device_name)
 
 
@@ -225,9 +224,10 @@ def write_table(sweeps: Sequence[PathLike], layer: Layer, out: PathLike, device_
 
 def main(words: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m kscout.moe", description="Measures a mixture-of-experts layer and writes the table that vLLM and SGLang read.")
-    for name, text in (("experts", "experts that one GPU holds"), ("intermediate", "columns of an expert's gate on one GPU: the table's N"),
-                       ("hidden", "size of a token"), ("top-k", "experts of each token")):  # fmt: skip
-        parser.add_argument(f"--{name}", type=int, required=True, help=text)
+    parser.add_argument("--experts", type=int, required=True, help="experts that one GPU holds")
+    parser.add_argument("--intermediate", type=int, required=True, help="columns of an expert's gate on one GPU: the table's N")
+    parser.add_argument("--hidden", type=int, required=True, help="size of a token")
+    parser.add_argument("--top-k", type=int, required=True, help="experts of each token")
     parser.add_argument("--out", required=True, help="folder for the table, and for the measurements")
     parser.add_argument("--model", help="a model of other layers (default: a first sweep teaches one)")
     parser.add_argument("--device-name", help="the GPU's name in the engine (default: PyTorch's)")

@@ -14,6 +14,7 @@ out what is required, since it often only names a verb and the option under disc
     [--option], ..., N, FORMAT        brackets and dots are ignored, placeholders of numbers and words get a value
 """
 import os
+import pathlib
 import re
 import shlex
 import subprocess
@@ -24,7 +25,7 @@ PLACEHOLDERS = {"N": "1", "FORMAT": "ck-csv", "OP": "gemm", "DTYPE": "bf16", "LA
 # What a required option or argument gets that a sentence left out.
 FILLERS = {"--from": "ck-csv"}
 # Options and commands of other programs that our pages mention.
-FOREIGN_OPTIONS = {"--count-only", "--coverage", "--gtest_filter"}
+FOREIGN_OPTIONS = {"--count-only", "--coverage", "--gtest_filter", "--resources"}
 FOREIGN_COMMANDS = {"train --tune"}
 SOURCES = (".md", ".sh", ".toml", ".h", ".cpp", ".cu", ".py")
 # An option that hands the command from kscout to kscout-lab, which knows fewer options beside it.
@@ -225,10 +226,16 @@ def files_of(arguments):
             yield from (os.path.join(folder, name) for name in sorted(names) if name.endswith(SOURCES))
 
 
+def options_of_modules():
+    """Options of `python -m kscout.MODULE`."""
+    folder = pathlib.Path(__file__).parents[2] / "python" / "kscout"
+    return {name for module in folder.glob("*.py") for name in re.findall(r'add_argument\("(--[\w-]+)"', module.read_text())}
+
+
 def check(program, arguments):
     """Prints what is wrong with the commands of the files and folders, and of the program's help; the exit code."""
     verbs = program.verbs()
-    commands, named_options, options = [], [], set(FOREIGN_OPTIONS)
+    commands, named_options, options = [], [], FOREIGN_OPTIONS | options_of_modules()
     for words in [[]] + [[verb] for verb in verbs] + [[verb, part] for verb in verbs for part in verbs[verb]]:
         page = program.help(words)
         options |= set(re.findall(r"--[a-z][\w-]*", page))

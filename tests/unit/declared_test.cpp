@@ -9,6 +9,7 @@
 
 #include <kscout/conv_problem.h>
 #include <kscout/family.h>
+#include <kscout/grouped_gemm.h>
 #include <kscout/provider.h>
 
 #include "core/files.h"
@@ -86,7 +87,7 @@ TEST(Declared, ErrorsNameFileAndLine) {
   refused(with(good, "\"good\"", "\"native\""),
           "t.toml:2: provider 'native': names of provider native begin so");
   refused(with(good, "\"good\"", "\"gemm\""), "names of provider ck_tile begin so");
-  refused(with(good, "op = \"gemm\"", "op = \"grouped_gemm\""), "are for gemm and the convolutions");
+  refused(with(good, "op = \"gemm\"", "op = \"grouped_gem\""), "did you mean 'grouped_gemm'?");
   refused(with(good, "op = \"gemm\"", "op = [\"gemm\", \"conv_fwd\"]"), "declare a provider for each");
   refused(with(good, "\"tile_n\"", "\"tile_m\""), "axis 'tile_m' is given twice");
   refused(with(good, "[\"rows\", \"columns\"]", "[\"rows\"]"), "needs two words or more");
@@ -105,6 +106,18 @@ TEST(Declared, ConvolutionsHaveTheirNames) {
   ASSERT_EQ(family.configs.size(), 6u);
   EXPECT_EQ(family.name(0), "dconv_conv_fwd_fp32_nhwgc__block_k1_tapsoutside");
   EXPECT_EQ(of.parse(family.name(5)).config, family.configs[5]);
+}
+
+TEST(Declared, GroupedGemmsHaveTheirNames) {
+  const std::string text = with(declaration("grouped"), "op = \"gemm\"", "op = \"grouped_gemm\"");
+  declare_provider(text, "grouped.toml");
+  const Signature signature = signature_of(make_grouped_gemm({1, 2}, 4, 4));
+  const Family family = enumerate({"grouped", signature, device_preset("epyc-7763"), "default", ""});
+  ASSERT_EQ(family.configs.size(), 32u);
+  EXPECT_EQ(family.name(0), "grouped_grouped_gemm_fp32_rcr__tile_m1_tile_n1_outerrows");
+  const NamedConfig named = parse_config_name(family.name(31));
+  EXPECT_EQ(named.signature, signature);
+  EXPECT_EQ(named.config, family.configs[31]);
 }
 
 std::string joint(const std::string& name, const std::string& members, const std::string& from) {
