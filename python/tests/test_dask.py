@@ -21,6 +21,15 @@ DATA = Path(__file__).parents[2] / "data"
 WORKER = Path(__file__).parent / "fixed_worker.py"
 
 
+@pytest.fixture(autouse=True, scope="module")
+def environment():
+    """A cluster sets OMP_NUM_THREADS for its workers in this process too; the other tests have kernels of several threads."""
+    before = dict(os.environ)
+    yield
+    os.environ.clear()
+    os.environ.update(before)
+
+
 @pytest.fixture(scope="module")
 def words(tmp_path_factory):
     problems = tmp_path_factory.mktemp("plan") / "problems.txt"

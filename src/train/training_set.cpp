@@ -219,7 +219,8 @@ class OnDevice {
     const auto found = std::ranges::find_if(
         known_, [&](const Entry& entry) { return entry.device == device && entry.signature == signature; });
     if (found != known_.end()) return found->value;
-    return known_.emplace_back(device, signature, make()).value;
+    known_.push_back({device, signature, make()});
+    return known_.back().value;
   }
 
  private:
