@@ -394,7 +394,8 @@ std::vector<SweepReport> measure(const std::vector<SweepPlan>& plans, const std:
 void check_compile_budget(SweepVerb& options, const std::vector<SweepPlan>& plans) {
   if (!options.compile_budget_s) return;
   const auto compiled = [](const SweepPlan& plan) {
-    return plan.provider == "cudnn" || plan.backend.starts_with(kCallablesPrefix);
+    return plan.provider == "cudnn" || plan.provider == "nvidia_conv" ||
+           plan.backend.starts_with(kCallablesPrefix);
   };
   if (std::ranges::none_of(plans, compiled))
     fail(Errc::invalid_argument, "--compile-budget: configs of {} are not compiled at run time; leave it out",

@@ -15,6 +15,7 @@
 #include "provider/cudnn/cudnn.h"
 #include "provider/cutlass/cutlass.h"
 #include "provider/declared.h"
+#include "provider/groupwise/groupwise.h"
 #include "provider/hopper/hopper.h"
 #include "provider/joint.h"
 #include "provider/miopen/miopen.h"
@@ -35,6 +36,7 @@ bool is_cublaslt_name(std::string_view name) noexcept { return name.starts_with(
 bool is_cudnn_name(std::string_view name) noexcept { return name.starts_with("cudnn_"); }
 bool is_cutlass_name(std::string_view name) noexcept { return name.starts_with("cutlass_"); }
 bool is_hopper_name(std::string_view name) noexcept { return name.starts_with("hopper_"); }
+bool is_groupwise_name(std::string_view name) noexcept { return name.starts_with("groupwise_"); }
 
 bool is_miopen_name(std::string_view name) noexcept { return name.starts_with("miopen_"); }
 
@@ -43,16 +45,28 @@ const Provider& nvidia_provider() {
                                       {Op::gemm}, {"cublaslt", "cutlass"});
   return provider;
 }
+const Provider& nvidia_conv_provider() {
+  static const JointProvider provider("nvidia_conv", "cudnn and groupwise as one family, run by backend cuda",
+                                      {std::begin(kDirections), std::end(kDirections)},
+                                      {"cudnn", "groupwise"});
+  return provider;
+}
 
 /// For joint providers, whose names are those of the members.
 bool is_nobodys_name(std::string_view) noexcept { return false; }
 
 /// Every provider, in the order in which kernel names are tried.
 constexpr std::array kProviders = {
-    Entry{"native", native_provider, is_native_name},  Entry{"cublaslt", cublaslt_provider, is_cublaslt_name},
-    Entry{"cudnn", cudnn_provider, is_cudnn_name},     Entry{"cutlass", cutlass_provider, is_cutlass_name},
-    Entry{"nvidia", nvidia_provider, is_nobodys_name}, Entry{"ck_tile", ck_tile_provider, is_ck_tile_name},
-    Entry{"miopen", miopen_provider, is_miopen_name},  Entry{"hopper", hopper_provider, is_hopper_name},
+    Entry{"native", native_provider, is_native_name},
+    Entry{"cublaslt", cublaslt_provider, is_cublaslt_name},
+    Entry{"cudnn", cudnn_provider, is_cudnn_name},
+    Entry{"cutlass", cutlass_provider, is_cutlass_name},
+    Entry{"nvidia", nvidia_provider, is_nobodys_name},
+    Entry{"ck_tile", ck_tile_provider, is_ck_tile_name},
+    Entry{"miopen", miopen_provider, is_miopen_name},
+    Entry{"hopper", hopper_provider, is_hopper_name},
+    Entry{"groupwise", groupwise_provider, is_groupwise_name},
+    Entry{"nvidia_conv", nvidia_conv_provider, is_nobodys_name},
 };
 
 constexpr auto kNames = [] {
@@ -121,6 +135,7 @@ const Provider& provider(std::string_view name) {
 
 const JointProvider* joint_provider(std::string_view name) noexcept {
   if (name == "nvidia") return static_cast<const JointProvider*>(&nvidia_provider());
+  if (name == "nvidia_conv") return static_cast<const JointProvider*>(&nvidia_conv_provider());
   return dynamic_cast<const JointProvider*>(declared_provider(name));
 }
 

@@ -8,6 +8,7 @@
 // release: it numbers algorithms anew (kNumbers), each of them takes certain attributes only (takes()), and
 // algorithm 123 computes wrong results with option 1.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -177,6 +178,128 @@ class HostGrouped final : public Matmul {
   std::vector<std::int64_t> rows_;
 };
 
+/// A convolution of provider groupwise, through the walks that its kernels take.
+class HostConv final : public Matmul {
+ public:
+  HostConv(const ConvShape& shape, const GroupwiseKernel& kernel) : s_(shape), kernel_(kernel) {}
+  std::uint64_t workspace_bytes() const noexcept override { return kernel_.split_k > 1 ? 256 : 0; }
+  Algorithm algorithm() const noexcept override { return {}; }
+  void destroy() noexcept override { delete this; }
+
+  CallStatus run(const MatmulCall& call, void* stream) noexcept override {
+    log(fmt::format("run groupwise k{} workspace {} stream {}", kernel_.split_k, call.workspace, stream));
+    const bool data = s_.direction == Direction::backward_data;
+    for (std::int32_t d = 0; d < classes_of(s_.direction, s_.axes[0]); ++d) {
+      for (std::int32_t h = 0; h < classes_of(s_.direction, s_.axes[1]); ++h) {
+        for (std::int32_t w = 0; w < classes_of(s_.direction, s_.axes[2]); ++w) {
+          walks_ = {walk_of(s_.direction, s_.axes[0], d), walk_of(s_.direction, s_.axes[1], h),
+                    walk_of(s_.direction, s_.axes[2], w)};
+          if (s_.direction == Direction::backward_weight) {
+            run_weight(call);
+          } else {
+            run_images(call, data ? s_.k / s_.g : s_.c / s_.g, data ? s_.c / s_.g : s_.k / s_.g);
+          }
+        }
+      }
+    }
+    return CallStatus::done;
+  }
+
+ private:
+  struct Place {
+    std::int64_t pixel;
+    bool inside;
+  };
+  /// What result `at` reads by tap `tap`.
+  Place source(std::int64_t image, const std::array<std::int32_t, 3>& at,
+               const std::array<std::int32_t, 3>& tap) const {
+    Place place{image, true};
+    for (std::size_t i = 0; i < 3; ++i) {
+      const Walk& walk = walks_[i];
+      const std::int64_t position = walk.base + at[i] * walk.step + tap[i] * walk.tap_step;
+      place.inside = place.inside && position >= 0 && position < walk.source;
+      place.pixel = place.pixel * walk.source + position;
+    }
+    return place;
+  }
+  template <class Visit>
+  static void each(std::int32_t a, std::int32_t b, std::int32_t c, Visit visit) {
+    for (std::int32_t i = 0; i < a; ++i) {
+      for (std::int32_t j = 0; j < b; ++j) {
+        for (std::int32_t l = 0; l < c; ++l) visit(std::array{i, j, l});
+      }
+    }
+  }
+  std::int64_t filter_element(const std::array<std::int32_t, 3>& tap) const {
+    std::int64_t element = 0;
+    for (std::size_t i = 0; i < 3; ++i)
+      element = element * s_.axes[i].filter + walks_[i].first_tap + tap[i] * walks_[i].next_tap;
+    return element;
+  }
+  std::int64_t taps() const {
+    return std::int64_t{s_.axes[0].filter} * s_.axes[1].filter * s_.axes[2].filter;
+  }
+  double element(const void* data, std::int64_t at) const {
+    return with_element(s_.dtype, [&]<class E>() { return E::load(data, at); });
+  }
+  void store(void* data, std::int64_t at, double value) const {
+    with_element(s_.dtype, [&]<class E>() { E::store(data, at, value); });
+  }
+
+  void run_images(const MatmulCall& call, std::int64_t read, std::int64_t made) {
+    const bool data = s_.direction == Direction::backward_data;
+    const std::int64_t per_k = data ? read : made, per_c = data ? made : read;
+    const auto size = [&](std::size_t i) { return data ? s_.axes[i].in : s_.axes[i].out; };
+    for (std::int64_t image = 0; image < s_.n; ++image) {
+      each(walks_[0].count, walks_[1].count, walks_[2].count, [&](const auto& at) {
+        std::int64_t result = image;
+        for (std::size_t i = 0; i < 3; ++i)
+          result = result * size(i) + walks_[i].out_first + at[i] * walks_[i].out_step;
+        for (std::int64_t channel = 0; channel < made * s_.g; ++channel) {
+          const std::int64_t group = channel / made;
+          double sum = 0;
+          each(walks_[0].taps, walks_[1].taps, walks_[2].taps, [&](const auto& tap) {
+            const Place place = source(image, at, tap);
+            if (!place.inside) return;
+            for (std::int64_t other = 0; other < read; ++other) {
+              const std::int64_t k = group * per_k + (data ? other : channel % made);
+              const std::int64_t c = data ? channel % made : other;
+              sum += element(call.a, place.pixel * read * s_.g + group * read + other) *
+                     element(call.b, (k * taps() + filter_element(tap)) * per_c + c);
+            }
+          });
+          store(call.c, result * made * s_.g + channel, sum);
+        }
+      });
+    }
+  }
+  void run_weight(const MatmulCall& call) {
+    const std::int64_t per_k = s_.k / s_.g, per_c = s_.c / s_.g;
+    each(walks_[0].taps, walks_[1].taps, walks_[2].taps, [&](const auto& tap) {
+      for (std::int64_t k = 0; k < s_.k; ++k) {
+        for (std::int64_t c = 0; c < per_c; ++c) {
+          double sum = 0;
+          for (std::int64_t image = 0; image < s_.n; ++image) {
+            each(walks_[0].count, walks_[1].count, walks_[2].count, [&](const auto& at) {
+              const Place place = source(image, at, tap);
+              if (!place.inside) return;
+              std::int64_t pixel = image;
+              for (std::size_t i = 0; i < 3; ++i) pixel = pixel * walks_[i].count + at[i];
+              sum += element(call.a, pixel * s_.k + k) *
+                     element(call.b, place.pixel * s_.c + k / per_k * per_c + c);
+            });
+          }
+          store(call.c, (k * taps() + filter_element(tap)) * per_c + c, sum);
+        }
+      }
+    });
+  }
+
+  ConvShape s_;
+  GroupwiseKernel kernel_;
+  std::array<Walk, 3> walks_ = {};
+};
+
 class HostModule final : public Module {
  public:
   const char* error() const noexcept override { return reason.c_str(); }
@@ -293,6 +416,11 @@ class HostModule final : public Module {
   CallStatus hopper_grouped(const MatmulShape& shape, const HopperKernel& kernel, const std::int64_t* rows,
                             std::int32_t groups, Matmul** matmul) noexcept override {
     *matmul = new HostGrouped(shape, kernel, {rows, static_cast<std::size_t>(groups)});
+    return CallStatus::done;
+  }
+  CallStatus groupwise_conv(const ConvShape& shape, const GroupwiseKernel& kernel,
+                            Matmul** matmul) noexcept override {
+    *matmul = new HostConv(shape, kernel);
     return CallStatus::done;
   }
   CallStatus suggest(const MatmulShape&, std::uint64_t, Algorithm* out, std::int32_t capacity,

@@ -144,6 +144,10 @@ std::vector<Signature> signatures_of(std::string_view provider, Op op, DType dty
   if (is_direction(op) && provider == "native") {
     return {signature_of(make_conv(op)), signature_of(make_conv(op, DType::fp32, Layout::ndhwgc))};
   }
+  if (is_direction(op) && (provider == "groupwise" || provider == "nvidia_conv")) {
+    return {signature_of(make_conv(op, DType::bf16)),
+            signature_of(make_conv(op, DType::fp16, Layout::ndhwgc))};
+  }
   if (is_direction(op)) {
     for (const Layout layout : {Layout::nhwgc, Layout::ndhwgc}) {
       signatures.push_back(

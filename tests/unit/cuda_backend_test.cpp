@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include <kscout/backend.h>
+#include <kscout/conv_problem.h>
 #include <kscout/error.h>
 #include <kscout/family.h>
 #include <kscout/grouped_gemm.h>
@@ -120,6 +121,75 @@ TEST_F(CudaBackendTest, ComputesGroupedGemms) {
   EXPECT_NE(refusal(make_grouped_gemm({1}, 8, 8)).find("fp32"), std::string::npos);
   EXPECT_NE(gpu.refusal(make_grouped_gemm({1}, 8, 8, DType::bf16), suggestion(1)), "");
   EXPECT_TRUE(gpu.suggestions(make_grouped_gemm({1}, 8, 8, DType::bf16), 4).empty());
+}
+
+/// Every class of a strided gradient, dilated filters, pads that differ, groups, and depth.
+TEST_F(CudaBackendTest, ComputesGroupedConvolutions) {
+  Backend& gpu = backend("cuda");
+  ASSERT_TRUE(gpu.executes("groupwise"));
+  ASSERT_TRUE(gpu.executes("nvidia_conv"));
+  constexpr std::string_view kShapes[] = {
+      "2x6x9x7:6x3x3:bf16:nhwgc:g=6:pad=1",
+      "1x12x10x9:8x3x3:bf16:nhwgc:g=4:pad=1:stride=2",
+      "1x4x12x11:6x3x4:fp16:nhwgc:g=2:pad=2x0:stride=3x2:dilation=2x3",
+      "1x4x11x13:4x2x1:bf16:nhwgc:g=2:stride=4x3",
+      "1x6x9x9:6x5x5:bf16:nhwgc:g=6:stride=2:dilation=2:left_pad_h=3:right_pad_h=4:right_pad_w=5",
+      "1x4x5x6x7:6x2x3x3:fp16:ndhwgc:g=2:pad=1:stride=2",
+      "3x3x8x8:5x3x3:bf16:nhwgc:pad=1",
+  };
+  int ran = 0;
+  for (const Op op : kDirections) {
+    for (const std::string_view shape : kShapes) {
+      const ConvProblem problem = parse_conv_problem(fmt::format("{}:{}", word(op), shape));
+      const Signature signature = signature_of(problem);
+      const Family family = enumerate({"groupwise", signature, gpu.device(), "default",
+                                       "c.kind == 'depthwise' or c.tile_m == 64 and c.tile_n == 32"});
+      ProblemBench bench({.cache = CacheState::warm}, 1, instruments_of(gpu));
+      bench.open(problem);
+      for (std::size_t i = 0; i < family.configs.size(); ++i) {
+        const KernelConfig config = family.configs[i];
+        if (!gpu.refusal(problem, config).empty()) continue;
+        const Outcome found = bench.coarse({&gpu, config}, std::numeric_limits<double>::infinity());
+        EXPECT_EQ(found.measured.status, Status::ok) << print(problem) << ": " << found.reason;
+        ++ran;
+      }
+    }
+  }
+  EXPECT_GE(ran, 50);
+}
+
+TEST_F(CudaBackendTest, RefusesConvolutionsThatItsKernelsDoNotTake) {
+  Backend& gpu = backend("cuda");
+  const auto refusal = [&](std::string_view line, std::string_view how) {
+    const ConvProblem problem = parse_conv_problem(line);
+    return gpu.refusal(
+        problem, parse_config_name(fmt::format("groupwise_{}_bf16_nhwgc__{}", word(problem.op), how)).config);
+  };
+  constexpr std::string_view kGrouped = "conv_fwd:8x64x28x28:64x3x3:bf16:nhwgc:pad=1:g=16";
+  EXPECT_EQ(refusal(kGrouped, "gemm_t128x32_m4_k1"), "");
+  EXPECT_NE(refusal(kGrouped, "gemm_t128x48_m4_k1").find("compiled"), std::string::npos);
+  EXPECT_NE(refusal("conv_fwd:8x96x28x28:96x3x3:bf16:nhwgc:pad=1:g=2", "gemm_t128x32_m2_k1"), "")
+      << "96 channels";
+  EXPECT_NE(refusal("conv_fwd:8x64x28x28:64x3x3:bf16:nhwgc:pad=1:g=2", "gemm_t128x32_m4_k1"), "")
+      << "two groups";
+  EXPECT_NE(refusal(kGrouped, "gemm_t128x128_m1_k1").find("empty"), std::string::npos);
+  EXPECT_NE(refusal(kGrouped, "gemm_t128x32_m1_k4").find("two steps"), std::string::npos);
+  EXPECT_NE(refusal(kGrouped, "depthwise_v8x4_k1").find("one channel"), std::string::npos);
+  constexpr std::string_view kDepthwise = "conv_fwd:8x36x28x28:36x3x3:bf16:nhwgc:pad=1:g=36";
+  EXPECT_EQ(refusal(kDepthwise, "depthwise_v4x8_k1"), "");
+  EXPECT_NE(refusal(kDepthwise, "depthwise_v8x4_k1"), "") << "36 channels are no multiple of 8";
+  EXPECT_NE(refusal("conv_bwd_data:8x64x99x99:64x3x3:bf16:nhwgc:stride=9:g=64", "gemm_t64x64_m1_k1")
+                .find("strides"),
+            std::string::npos);
+  EXPECT_NE(refusal("conv_fwd:8x64x28x28:64x3x3:bf16:nhwgc:pad=1:g=16:split_k=4", "gemm_t128x32_m1_k1"), "");
+  EXPECT_NE(gpu.refusal(parse_conv_problem("conv_fwd:8x64x28x28:64x3x3:fp32:nhwgc:pad=1:g=16"),
+                        parse_config_name("groupwise_conv_fwd_bf16_nhwgc__gemm_t128x32_m1_k1").config),
+            "");
+  for (const char* const name :
+       {"groupwise_conv_fwd_fp32_nhwgc__gemm_t128x32_m1_k1",
+        "groupwise_conv_fwd_bf16_ngchw__gemm_t128x32_m1_k1", "groupwise_conv_fwd_bf16_nhwgc__gemm_v8x4_k1",
+        "groupwise_conv_fwd_bf16_nhwgc__depthwise_t64x64_m1_v8x4_k1"})
+    EXPECT_THROW(parse_config_name(name), Error) << name;
 }
 
 TEST_F(CudaBackendTest, MeasuresVerifiesAndTimesInTheDevicesMemory) {

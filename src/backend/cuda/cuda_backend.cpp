@@ -24,6 +24,7 @@
 #include "op/operation.h"
 #include "provider/cublaslt/cublaslt.h"
 #include "provider/cutlass/cutlass.h"
+#include "provider/groupwise/groupwise.h"
 #include "provider/hopper/hopper.h"
 #include "provider/joint.h"
 
@@ -96,6 +97,26 @@ void refuse_wrong_suggestion(const GemmProblem& problem, const Algorithm& named)
   }
 }
 
+ConvShape conv_shape(const ConvProblem& p) {
+  const auto number = [](std::int64_t size) { return static_cast<std::int32_t>(size); };
+  const auto axis = [&](std::int64_t in, std::int64_t out, std::int64_t filter, std::int64_t stride,
+                        std::int64_t dilation, std::int64_t pad) -> ConvAxis {
+    return {number(in), number(out), number(filter), number(stride), number(dilation), number(pad)};
+  };
+  const ConvOutput out = output_sizes(p);
+  return {.direction = p.op == Op::conv_fwd        ? Direction::forward
+                       : p.op == Op::conv_bwd_data ? Direction::backward_data
+                                                   : Direction::backward_weight,
+          .dtype = p.dtype_in,
+          .n = number(p.n),
+          .c = number(p.c),
+          .k = number(p.k),
+          .g = number(p.g),
+          .axes = {axis(p.d, out.d, p.z, p.stride_d, p.dilation_d, p.left_pad_d),
+                   axis(p.h, out.h, p.y, p.stride_h, p.dilation_h, p.left_pad_h),
+                   axis(p.w, out.w, p.x, p.stride_w, p.dilation_w, p.left_pad_w)}};
+}
+
 struct DestroyMatmul {
   void operator()(Matmul* matmul) const noexcept { matmul->destroy(); }
 };
@@ -124,6 +145,14 @@ class CudaLaunch final : public Launch {
     Matmul* made = nullptr;
     check(module, module.hopper_grouped(shape_of(problem), {config.tile_n, config.cluster, 1}, rows.data(),
                                         static_cast<std::int32_t>(rows.size()), &made));
+    matmul_.reset(made);
+  }
+
+  CudaLaunch(Module& module, const ConvProblem& problem, const GroupwiseConfig& c) : module_(module) {
+    Matmul* made = nullptr;
+    check(module, module.groupwise_conv(
+                      conv_shape(problem),
+                      {c.depthwise, c.tile_m, c.tile_n, c.merge, c.vector, c.pixels, c.split_k}, &made));
     matmul_.reset(made);
   }
 
@@ -177,7 +206,7 @@ class CudaBackend final : public MeasuredBackend {
     return std::ranges::find(ops, op) != ops.end() ? "cudnn" : "cublaslt";
   }
   bool executes(std::string_view provider) const noexcept override {
-    static constexpr std::string_view kOwn[] = {"cublaslt", "cudnn", "hopper", "cutlass"};
+    static constexpr std::string_view kOwn[] = {"cublaslt", "cudnn", "hopper", "groupwise", "cutlass"};
     return executes_with_libraries(provider, kOwn);
   }
 
@@ -208,7 +237,7 @@ class CudaBackend final : public MeasuredBackend {
       FoundLibraries::of("cuda").holder(signature, config, &why);
       return why;
     }
-    if (is_hopper(config)) return {};
+    if (is_hopper(config) || is_groupwise(config)) return {};
     const int wanted = CublasLtConfig::from(config).version, here = facts().cublaslt_version;
     if (wanted == 0 || wanted == here) return {};
     return fmt::format(
@@ -220,6 +249,7 @@ class CudaBackend final : public MeasuredBackend {
   std::string refusal(ProblemRef of, const KernelConfig& asked) override {
     const KernelConfig config = member_config(asked);
     if (is_cudnn(config)) return cudnn_refusal(of, config);
+    if (is_groupwise(config)) return groupwise_refusal(of, config);
     if (of.is<GroupedGemmProblem>()) return grouped_refusal(of.as<GroupedGemmProblem>(), config);
     const Signature signature = signature_of(of);
     if (is_compiled(config)) {
@@ -229,7 +259,8 @@ class CudaBackend final : public MeasuredBackend {
       return library ? library->refusal(of, config) : why;
     }
     if (!of.is<GemmProblem>()) {
-      return fmt::format("backend cuda executes {} by provider cudnn only", operation(of.kind()).plural);
+      return fmt::format("backend cuda executes {} by providers cudnn and groupwise",
+                         operation(of.kind()).plural);
     }
     const auto problem = of.as<GemmProblem>();
     std::string why = signature_refusal(*config.space, signature);
@@ -259,6 +290,9 @@ class CudaBackend final : public MeasuredBackend {
     if (const std::string why = refusal(of, config); !why.empty())
       fail(Errc::unsupported, "{}: {}", print(of), why);
     if (is_cudnn(config)) return prepare_cudnn(of.as<ConvProblem>(), CudnnConfig::from(config), device());
+    if (is_groupwise(config)) {
+      return std::make_unique<CudaLaunch>(open_module(), of.as<ConvProblem>(), GroupwiseConfig::from(config));
+    }
     if (of.is<GroupedGemmProblem>()) {
       return std::make_unique<CudaLaunch>(open_module(), of.as<GroupedGemmProblem>(),
                                           HopperGroupedConfig::from(config));
@@ -278,7 +312,8 @@ class CudaBackend final : public MeasuredBackend {
                                          const Limits& limits) override {
     kscout::check(of);
     const KernelConfig config = member_config(asked);
-    if (is_compiled(config) || is_hopper(config)) return Backend::prepare_within(of, asked, limits);
+    if (is_compiled(config) || is_hopper(config) || is_groupwise(config))
+      return Backend::prepare_within(of, asked, limits);
     if (const std::string why = refusal(of, asked); !why.empty())
       fail(Errc::unsupported, "{}: {}", print(of), why);
     std::unique_ptr<Launch> launch;
@@ -331,6 +366,9 @@ class CudaBackend final : public MeasuredBackend {
   static bool is_hopper(const KernelConfig& config) {
     return config.space == &hopper_gemm_space || config.space == &hopper_grouped_space;
   }
+  static bool is_groupwise(const KernelConfig& config) {
+    return config.space && config.space->provider == groupwise_provider().name();
+  }
   static bool is_cudnn(const KernelConfig& config) {
     return config.space && config.space->provider == cudnn_provider().name();
   }
@@ -339,6 +377,11 @@ class CudaBackend final : public MeasuredBackend {
       return fmt::format("the config computes {}", word(config.space->op));
     const std::string why = signature_refusal(*config.space, signature_of(problem));
     return why.empty() ? rule_refusal(problem, config, device()) : why;
+  }
+  std::string groupwise_refusal(ProblemRef of, const KernelConfig& config) {
+    if (config.space->op != of.op()) return fmt::format("the config computes {}", word(config.space->op));
+    const std::string why = signature_refusal(*config.space, signature_of(of));
+    return why.empty() ? rule_refusal(of, config, device()) : why;
   }
   static std::string cudnn_absence(const KernelConfig& asked) {
     const int wanted = CudnnConfig::from(asked).version, here = cudnn_here();

@@ -16,11 +16,12 @@
 #include <kscout/launch.h>
 #include <kscout/types.h>
 
+#include "backend/cuda/module/groupwise_geometry.h"
 #include "instruments/instruments.h"
 
 namespace kscout::cuda {
 
-inline constexpr std::uint32_t kModuleAbi = 3;
+inline constexpr std::uint32_t kModuleAbi = 4;
 inline constexpr const char* kModuleSymbol = "kscout_cuda_module";
 
 enum class CallStatus : std::int32_t {
@@ -85,6 +86,19 @@ struct Algorithm {
 /// A kernel of provider `hopper`: its axes, in their order.
 struct HopperKernel {
   std::int32_t tile_n, cluster, split_k;
+};
+
+/// A convolution as in conv_problem.h, images with channels last. Axes are depth, height, width.
+struct ConvShape {
+  Direction direction;
+  DType dtype;
+  std::int32_t n, c, k, g;
+  ConvAxis axes[3];
+};
+
+/// A kernel of provider `groupwise`: its axes, in their order.
+struct GroupwiseKernel {
+  std::int32_t depthwise, tile_m, tile_n, merge, vector, pixels, split_k;
 };
 
 /// Values that an algorithm's attributes may have. The module owns the lists; they are valid until the next
@@ -181,6 +195,10 @@ class Module {
   /// one matrix of B for each group, without gaps.
   virtual CallStatus hopper_grouped(const MatmulShape& shape, const HopperKernel& kernel,
                                     const std::int64_t* rows, std::int32_t groups,
+                                    Matmul** matmul) noexcept = 0;
+  /// Prepares a kernel of provider `groupwise`; unsupported for a shape that it does not take. The operands
+  /// of a call are those of the implicit GEMM (by_operand).
+  virtual CallStatus groupwise_conv(const ConvShape& shape, const GroupwiseKernel& kernel,
                                     Matmul** matmul) noexcept = 0;
   /// Up to `capacity` algorithms that the library's heuristic suggests for the shape, best first.
   virtual CallStatus suggest(const MatmulShape& shape, std::uint64_t workspace_limit, Algorithm* out,

@@ -10,6 +10,7 @@
 
 #include "backend/cuda/module/cublaslt.h"
 #include "backend/cuda/module/device.h"
+#include "backend/cuda/module/groupwise_conv.h"
 #include "backend/cuda/module/hopper_gemm.h"
 #include "backend/cuda/module/kernels.h"
 
@@ -280,6 +281,10 @@ class CudaModule final : public Module {
   CallStatus hopper_grouped(const MatmulShape& shape, const HopperKernel& kernel, const std::int64_t* rows,
                             std::int32_t groups, Matmul** matmul) noexcept override {
     return make_hopper_grouped(shape, kernel, rows, groups, matmul);
+  }
+  CallStatus groupwise_conv(const ConvShape& shape, const GroupwiseKernel& kernel,
+                            Matmul** matmul) noexcept override {
+    return make_groupwise_conv(shape, kernel, matmul);
   }
   CallStatus suggest(const MatmulShape& shape, std::uint64_t workspace_limit, Algorithm* out,
                      std::int32_t capacity, std::int32_t* count) noexcept override {
