@@ -2,6 +2,7 @@
 // geometry.
 #include <cmath>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <kscout/conv_problem.h>
@@ -108,6 +109,25 @@ TEST(ConvSchema, SchemasOfOneProviderShareItsGeometry) {
                  row = row_of(schema, strided(op), on, Traits{}, provider);
       for (std::size_t f = 0; f <= every.index("arithmetic_intensity"); ++f)
         EXPECT_EQ(row[schema.index(every.features()[f].id)], expected[f]) << every.features()[f].id;
+    }
+  }
+}
+
+TEST(ConvSchema, TellsTheListsOfSuggestionsApart) {
+  const Device h200 = device_preset("h200");
+  const struct {
+    const char* config;
+    double list;
+  } cases[] = {
+      {"v0__suggestion1", 1}, {"v0__suggestion1_b", 2}, {"v0__suggestion1_fallback", 3}, {"v91900__e0", 0}};
+  for (const Op op : kDirections) {
+    const Schema schema = Schema::find("conv_gpu").for_op(op);
+    for (const auto& c : cases) {
+      const NamedConfig named = parse_config_name(fmt::format("cudnn_{}_bf16_nhwgc_{}", word(op), c.config));
+      const Traits traits = provider("cudnn").traits(named.signature, named.config, h200);
+      std::vector<double> row(schema.size());
+      schema.evaluate(strided(op), h200, named.config, traits, row);
+      EXPECT_EQ(row[schema.index("list")], c.list) << c.config;
     }
   }
 }
