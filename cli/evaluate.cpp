@@ -239,13 +239,14 @@ MeasurementTable of_layouts(MeasurementTable table, const std::vector<std::strin
   if (names.empty()) return table;
   std::set<Layout> layouts;
   for (const auto& name : names) layouts.insert(parse<Layout>(name));
-  MeasurementTable kept = table_of_problems(
-      table, [&](const Problem& problem) { return layouts.contains(signature_of(problem).layout); });
-  if (kept.problems.empty()) {
+  const std::size_t problems = table.problems.size();
+  keep_problems(table,
+                [&](const Problem& problem) { return layouts.contains(signature_of(problem).layout); });
+  if (table.problems.empty()) {
     fail(Errc::invalid_argument, "--layout {}: none of the {} problems has such a layout",
-         fmt::join(names, ","), table.problems.size());
+         fmt::join(names, ","), problems);
   }
-  return kept;
+  return table;
 }
 
 /// The problems of a file, with its weights; all problems when none is named.
@@ -259,23 +260,23 @@ MeasurementTable of_file(MeasurementTable table, const std::string& file) {
     for (const Problem& problem : parse_problems_of(of, text, file, usual))
       wanted[problem] += problem.weight();
   }
-  MeasurementTable kept =
-      table_of_problems(table, [&](const Problem& problem) { return wanted.contains(problem); });
-  if (kept.problems.empty()) {
+  const std::size_t problems = table.problems.size();
+  keep_problems(table, [&](const Problem& problem) { return wanted.contains(problem); });
+  if (table.problems.empty()) {
     fail(Errc::invalid_argument,
          "--problems {}: none of its {} {} is among the {} of the data; measure them with kscout sweep "
          "--problems {}",
-         file, wanted.size(), of.plural, table.problems.size(), file);
+         file, wanted.size(), of.plural, problems, file);
   }
-  for (Problem& problem : kept.problems) problem.set_weight(wanted.at(problem));
-  if (kept.problems.size() < wanted.size())
-    fmt::print(stderr, "{} of {} {} of {} are not in the data\n", wanted.size() - kept.problems.size(),
+  for (Problem& problem : table.problems) problem.set_weight(wanted.at(problem));
+  if (table.problems.size() < wanted.size())
+    fmt::print(stderr, "{} of {} {} of {} are not in the data\n", wanted.size() - table.problems.size(),
                wanted.size(), of.plural, file);
-  return kept;
+  return table;
 }
 
 /// The problems that --store compares the model and the library on.
-MeasurementTable for_store(const EvaluateOptions& options, const MeasurementTable& data) {
+MeasurementTable for_store(const EvaluateOptions& options, MeasurementTable data) {
   const Device trained = model_device(options.model);
   if (trained.name == data.device.name) return data;
   if (trained.kind != DeviceKind::gpu || data.device.kind != DeviceKind::gpu) {
@@ -297,11 +298,12 @@ MeasurementTable for_store(const EvaluateOptions& options, const MeasurementTabl
 void evaluate_verb(EvaluateOptions& options) {
   if (!options.target.empty()) options.how.target = parse<Target>(options.target);
   if (!options.train_data.empty()) options.how.training = read_datasets(options.train_data);
-  const MeasurementTable data =
+  MeasurementTable evaluated =
       options.data.empty() ? read_kept(options.model, options.how) : read_datasets(options.data);
-  const MeasurementTable wanted = of_file(of_layouts(data, options.layouts), options.problems);
-  const MeasurementTable evaluated = options.store ? for_store(options, wanted) : wanted;
-  const ModelEvaluation e = evaluate_model(options.model, evaluated, options.how);
+  evaluated = of_file(of_layouts(std::move(evaluated), options.layouts), options.problems);
+  if (options.store) evaluated = for_store(options, std::move(evaluated));
+  const ModelEvaluation e =
+      evaluate_model(options.model, options.store ? evaluated : std::move(evaluated), options.how);
   if (options.store && model_device(options.model).name == evaluated.device.name) {
     if (record_reference_times(options.model, {&evaluated, 1}) == 0)
       fail(Errc::invalid_argument, "--store: no problem of the data has a measured choice of {}",

@@ -238,9 +238,11 @@ void train_verb(TrainArguments& options) {
   const auto schema = chosen_schema(options, op, tables.front());
   watch_signals();
   ProgressLine line("train");
-  const auto result =
-      train(tables, families_of(tables, options.rules, options.train.devices, options.epilogues), schema,
-            options.train, progress_or_end(line, kept));
+  TrainingInput input =
+      training_input(tables, families_of(tables, options.rules, options.train.devices, options.epilogues),
+                     *schema, options.train);
+  tables = tried_problems(tables);  // the others' memory is needed
+  const auto result = train(std::move(input), schema, options.train, progress_or_end(line, kept));
   write_model_folder(options.out, result, origin);
   record_reference_times(options.out, tables);
   remove_checkpoint(kept);
@@ -348,6 +350,9 @@ void setup_train(CLI::App& verb) {
                   "threads, at most one for each processor; with 1 equal data gives equal bytes")
       ->capture_default_str()
       ->check(CLI::Range(1, 1 << 20));
+  add_word_option(verb, "--growth", p.growth,
+                  "how the folds grow: together; one_by_one, in a third of the memory and up to twice the "
+                  "time, to the same model; auto: one by one from 134 million feature values");
   verb.add_option("--seed", p.seed, "seed of every random choice")->capture_default_str();
   add_format_option(verb, options->format);
   verb.footer(

@@ -60,29 +60,46 @@ class Collected {
 
 }  // namespace
 
-std::vector<std::vector<FinalRow>> final_rows(const MeasurementTable& table) {
-  // Pointers are sorted: a row is large.
-  using Row = MeasurementTable::Row;
-  std::vector<std::vector<const Row*>> all(table.problems.size());
-  for (const Row& row : table.rows) all[row.problem].push_back(&row);
-  std::vector<std::vector<FinalRow>> rows(all.size());
-  for (std::size_t p = 0; p < all.size(); ++p) {
-    std::ranges::stable_sort(all[p], {},
-                             [](const Row* row) { return std::tuple(row->config, -row->measured.pass); });
-    for (const Row* row : all[p]) {
-      if (rows[p].empty() || rows[p].back().config != row->config)
-        rows[p].push_back({row->config, row->measured});
+FinalRows::FinalRows(const MeasurementTable& table) : table_(table), first_(table.problems.size() + 1) {
+  for (const auto& row : table.rows) ++first_[row.problem + 1];
+  std::partial_sum(first_.begin(), first_.end(), first_.begin());
+  rows_.resize(table.rows.size());
+  std::vector<std::size_t> next = first_;
+  for (std::uint32_t r = 0; r < rows_.size(); ++r) rows_[next[table.rows[r].problem]++] = r;
+  std::size_t end = 0;  // of the final rows so far
+  for (std::size_t p = 0; p < problems(); ++p) {
+    const std::span all(rows_.data() + first_[p], first_[p + 1] - first_[p]);
+    std::ranges::stable_sort(all, {}, [&](std::uint32_t r) {
+      return std::tuple(table.rows[r].config, -table.rows[r].measured.pass);
+    });
+    first_[p] = end;
+    for (const std::uint32_t r : all) {
+      if (end == first_[p] || table.rows[rows_[end - 1]].config != table.rows[r].config) rows_[end++] = r;
     }
   }
+  first_.back() = end;
+  rows_.resize(end);
+}
+
+std::vector<FinalRow> FinalRows::of(std::size_t problem) const {
+  std::vector<FinalRow> rows;
+  for (std::size_t i = first_[problem]; i < first_[problem + 1]; ++i)
+    rows.push_back({table_.rows[rows_[i]].config, table_.rows[rows_[i]].measured});
+  return rows;
+}
+
+std::vector<std::vector<FinalRow>> final_rows(const MeasurementTable& table) {
+  const FinalRows final(table);
+  std::vector<std::vector<FinalRow>> rows;
+  for (std::size_t p = 0; p < final.problems(); ++p) rows.push_back(final.of(p));
   return rows;
 }
 
 MeasurementTable final_table(const MeasurementTable& table) {
-  MeasurementTable out = table;
-  out.rows.clear();
-  const auto counted = final_rows(table);
-  for (std::uint32_t p = 0; p < counted.size(); ++p) {
-    for (const FinalRow& row : counted[p]) out.rows.push_back({p, row.config, row.measured});
+  MeasurementTable out{table.device, table.problems, table.configs, {}, table.metadata};
+  const FinalRows final(table);
+  for (std::uint32_t p = 0; p < final.problems(); ++p) {
+    for (const FinalRow& row : final.of(p)) out.rows.push_back({p, row.config, row.measured});
   }
   return out;
 }
@@ -257,24 +274,41 @@ Comparison compare(const MeasurementTable& a, const MeasurementTable& b) {
   return result;
 }
 
+namespace {
+
+/// New positions of the problems to keep, -1 for the others; keeps the former.
+std::vector<std::int64_t> keep_those(std::vector<Problem>& problems,
+                                     const std::function<bool(const Problem&)>& keep) {
+  std::vector<std::int64_t> moved(problems.size(), -1);
+  std::size_t kept = 0;
+  for (std::size_t p = 0; p < problems.size(); ++p) {
+    if (!keep(problems[p])) continue;
+    moved[p] = static_cast<std::int64_t>(kept);
+    if (kept != p) problems[kept] = std::move(problems[p]);
+    ++kept;
+  }
+  problems.erase(problems.begin() + static_cast<std::ptrdiff_t>(kept), problems.end());
+  return moved;
+}
+
+}  // namespace
+
 MeasurementTable table_of_problems(const MeasurementTable& table,
                                    const std::function<bool(const Problem&)>& keep) {
-  MeasurementTable part;
-  part.device = table.device;
-  part.configs = table.configs;
-  part.metadata = table.metadata;
-  std::vector<std::int64_t> moved(table.problems.size(), -1);
-  for (std::size_t p = 0; p < table.problems.size(); ++p) {
-    if (!keep(table.problems[p])) continue;
-    moved[p] = static_cast<std::int64_t>(part.problems.size());
-    part.problems.push_back(table.problems[p]);
-  }
+  MeasurementTable part{table.device, table.problems, table.configs, {}, table.metadata};
+  const auto moved = keep_those(part.problems, keep);
   for (auto row : table.rows) {
     if (moved[row.problem] < 0) continue;
     row.problem = static_cast<std::uint32_t>(moved[row.problem]);
     part.rows.push_back(row);
   }
   return part;
+}
+
+void keep_problems(MeasurementTable& table, const std::function<bool(const Problem&)>& keep) {
+  const auto moved = keep_those(table.problems, keep);
+  std::erase_if(table.rows, [&](const auto& row) { return moved[row.problem] < 0; });
+  for (auto& row : table.rows) row.problem = static_cast<std::uint32_t>(moved[row.problem]);
 }
 
 TableParts split_table(const MeasurementTable& table, double held_out_share, std::uint64_t seed, SplitBy by) {

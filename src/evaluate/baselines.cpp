@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <memory>
 #include <numeric>
 #include <unordered_map>
 #include <unordered_set>
@@ -24,14 +25,18 @@ struct EfficiencyMatrix {
   std::vector<std::vector<double>> lines;  ///< one per problem, one entry per config
   std::vector<double> calls;               ///< share of the calls per problem; they add up to 1
 
-  explicit EfficiencyMatrix(const MeasurementTable& table) {
-    const auto rows = final_rows(table);
-    for (std::size_t p = 0; p < rows.size(); ++p) {
-      const auto oracle = oracle_of(rows[p]);
+  /// Of the problems, given by position, that `take` holds for.
+  template <class F>
+  EfficiencyMatrix(const MeasurementTable& table, const F& take) {
+    const FinalRows final(table);
+    for (std::size_t p = 0; p < final.problems(); ++p) {
+      if (!take(p)) continue;
+      const std::vector<FinalRow> rows = final.of(p);
+      const auto oracle = oracle_of(rows);
       if (!oracle) continue;
       auto& line = lines.emplace_back(table.configs.size(), 0.0);
       calls.push_back(table.problems[p].weight());
-      for (const FinalRow& row : rows[p]) line[row.config] = share_of_oracle(row.measured, oracle->measured);
+      for (const FinalRow& row : rows) line[row.config] = share_of_oracle(row.measured, oracle->measured);
     }
     const double all = std::accumulate(calls.begin(), calls.end(), 0.0);
     for (double& share : calls) share /= all;
@@ -93,8 +98,14 @@ void check_share(double share, std::string_view name) {
 
 }  // namespace
 
-std::vector<KernelConfig> best_statics(const MeasurementTable& training, std::size_t count) {
-  const EfficiencyMatrix matrix(training);
+namespace {
+
+bool every_problem(std::size_t) { return true; }
+
+template <class F>
+std::vector<KernelConfig> best_statics_where(const MeasurementTable& training, std::size_t count,
+                                             const F& take) {
+  const EfficiencyMatrix matrix(training, take);
   Cover cover(matrix);
   std::vector<bool> used(training.configs.size());
   std::vector<KernelConfig> chosen;
@@ -107,6 +118,12 @@ std::vector<KernelConfig> best_statics(const MeasurementTable& training, std::si
   return chosen;
 }
 
+}  // namespace
+
+std::vector<KernelConfig> best_statics(const MeasurementTable& training, std::size_t count) {
+  return best_statics_where(training, count, every_problem);
+}
+
 KernelConfig best_static(const MeasurementTable& training) {
   const auto chosen = best_statics(training, 1);
   if (chosen.empty()) fail(Errc::invalid_argument, "no config to choose from: the training data are empty");
@@ -116,7 +133,7 @@ KernelConfig best_static(const MeasurementTable& training) {
 PrunedConfigs prune(const MeasurementTable& table, const PruneRequest& request) {
   check_share(request.keep, "keep");
   check_share(request.keep_each, "keep each");
-  const EfficiencyMatrix matrix(table);
+  const EfficiencyMatrix matrix(table, every_problem);
   if (matrix.lines.empty())
     fail(Errc::invalid_argument, "no problem has a config with status ok: there is nothing to keep");
 
@@ -172,14 +189,6 @@ namespace {
 constexpr std::uint32_t kFolds = 5;
 constexpr std::size_t kMaxStatic = 8;
 
-/// The part of a table whose problems satisfy `keep`; all configs stay.
-template <class F>
-MeasurementTable part_of(const MeasurementTable& table, F&& keep) {
-  MeasurementTable part = table;
-  std::erase_if(part.rows, [&](const auto& row) { return !keep(row.problem); });
-  return part;
-}
-
 /// The fold of each problem: all layouts of one size share it.
 std::vector<std::uint32_t> folds_of(const MeasurementTable& table) {
   std::vector<std::uint32_t> folds;
@@ -216,7 +225,7 @@ class StaticBaselines {
     for (std::size_t p = 0; p < folds.size(); ++p) fold_.emplace(table.problems[p], folds[p]);
     for (std::uint32_t fold = 0; fold < kFolds; ++fold) {
       lists_.push_back(
-          best_statics(part_of(table, [&](std::uint32_t p) { return folds[p] != fold; }), kMaxStatic));
+          best_statics_where(table, kMaxStatic, [&](std::size_t p) { return folds[p] != fold; }));
     }
   }
   const std::vector<KernelConfig>& of(const Problem& problem) const {
@@ -255,16 +264,17 @@ Baseline make_baseline(std::string name, std::string note, const Evaluation& eva
 
 /// Expected efficiency of a uniformly random config of the pool.
 Baseline random_baseline(const MeasurementTable& table, const PoolOf& pool) {
-  const auto rows = final_rows(table);
+  const FinalRows final(table);
   Evaluation expected;
-  for (std::size_t p = 0; p < rows.size(); ++p) {
-    const auto oracle = oracle_of(rows[p]);
+  for (std::size_t p = 0; p < final.problems(); ++p) {
+    const std::vector<FinalRow> rows = final.of(p);
+    const auto oracle = oracle_of(rows);
     if (!oracle) continue;
     const auto configs = pool(p);
     const std::unordered_set<KernelConfig> members(configs.begin(), configs.end());
     double sum = 0;
     std::size_t hits = 0;
-    for (const FinalRow& row : rows[p]) {
+    for (const FinalRow& row : rows) {
       if (!members.contains(table.configs[row.config])) continue;
       sum += share_of_oracle(row.measured, oracle->measured);
       ++hits;
@@ -290,21 +300,18 @@ Baseline random_baseline(const MeasurementTable& table, const PoolOf& pool) {
 
 /// Ranks configs by measured speed: the best possible choice.
 Scorer oracle_scorer(const MeasurementTable& table) {
-  std::unordered_map<Problem, std::unordered_map<KernelConfig, double>> speed;
-  const auto rows = final_rows(table);
-  for (std::size_t p = 0; p < rows.size(); ++p) {
-    for (const FinalRow& row : rows[p]) {
-      if (row.measured.status == Status::ok) {
-        speed[table.problems[p]].emplace(table.configs[row.config], -row.measured.time_us);
-      }
+  std::unordered_map<Problem, std::size_t> positions;
+  for (std::size_t p = 0; p < table.problems.size(); ++p) positions.emplace(table.problems[p], p);
+  return [&table, rows = std::make_shared<const FinalRows>(table), positions = std::move(positions)](
+             const Problem& problem, std::span<const KernelConfig> configs) {
+    std::unordered_map<KernelConfig, double> speed;
+    for (const FinalRow& row : rows->of(positions.at(problem))) {
+      if (row.measured.status == Status::ok) speed.emplace(table.configs[row.config], -row.measured.time_us);
     }
-  }
-  return [speed = std::move(speed)](const Problem& problem, std::span<const KernelConfig> configs) {
-    const auto& of_problem = speed.at(problem);
     Scores scores;
     for (const KernelConfig& config : configs) {
-      const auto at = of_problem.find(config);
-      scores.score.push_back(at == of_problem.end() ? -1e300 : at->second);
+      const auto at = speed.find(config);
+      scores.score.push_back(at == speed.end() ? -1e300 : at->second);
     }
     return scores;
   };

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <memory>
 #include <numeric>
 #include <unordered_map>
 
@@ -243,16 +244,15 @@ Calibration calibrate(const std::vector<SpeedPair>& pairs) {
 namespace {
 
 PoolOf pool_of_rows(const MeasurementTable& table, bool refused) {
-  std::vector<std::vector<KernelConfig>> configs;
-  for (const auto& rows : final_rows(table)) {
-    auto& of_problem = configs.emplace_back();
-    for (const FinalRow& row : rows) {
+  return [&table, rows = std::make_shared<const FinalRows>(table), refused](std::size_t problem) {
+    std::vector<KernelConfig> configs;
+    for (const FinalRow& row : rows->of(problem)) {
       const Status status = row.measured.status;
       if (status != Status::left_out && (refused || status != Status::unsupported))
-        of_problem.push_back(table.configs[row.config]);
+        configs.push_back(table.configs[row.config]);
     }
-  }
-  return [configs = std::move(configs)](std::size_t problem) { return configs[problem]; };
+    return configs;
+  };
 }
 
 }  // namespace
@@ -312,17 +312,18 @@ Summary summarise(std::span<const ProblemResult* const> results) {
 Evaluation evaluate(const MeasurementTable& table, const Scorer& scorer, const PoolOf& pool_of) {
   Evaluation evaluation;
   std::vector<SpeedPair> speeds;
-  const auto rows = final_rows(table);
-  for (std::size_t p = 0; p < rows.size(); ++p) {
-    const auto oracle = oracle_of(rows[p]);
+  const FinalRows final(table);
+  for (std::size_t p = 0; p < final.problems(); ++p) {
+    const std::vector<FinalRow> rows = final.of(p);
+    const auto oracle = oracle_of(rows);
     if (!oracle) {
       ++evaluation.without_oracle;
       continue;
     }
     const Problem& problem = table.problems[p];
     RowsByConfig by_config;
-    by_config.reserve(rows[p].size());
-    for (const FinalRow& row : rows[p]) by_config.emplace(table.configs[row.config], row.measured);
+    by_config.reserve(rows.size());
+    for (const FinalRow& row : rows) by_config.emplace(table.configs[row.config], row.measured);
     const auto pool = pool_of(p);
     const Scores scores = scorer(problem, pool);
     check_scores(scores, pool.size(), problem);

@@ -85,7 +85,7 @@ struct EnumWords<Pool> {
   static constexpr std::array<std::string_view, 3> words = {"measured", "family", "accepted"};
 };
 using PoolOf = std::function<std::vector<KernelConfig>(std::size_t problem)>;
-/// The configs that have a row for the problem, whatever their status.
+/// The configs that have a row for the problem, whatever their status. The table has to outlive pools.
 PoolOf measured_pool(const MeasurementTable& table);
 /// Those of measured_pool() that were not refused.
 PoolOf accepted_pool(const MeasurementTable& table);

@@ -147,9 +147,9 @@ std::size_t picks_outside_family(const Model& model, const Evaluation& evaluatio
   return outside;
 }
 
-/// The table with its configs in the space of the model: those of a member of the model's joint provider are
-/// converted.
-MeasurementTable in_space_of(const Model& model, MeasurementTable table) {
+/// Brings the table's configs into the space of the model: those of a member of the model's joint provider
+/// are converted.
+void bring_into_space_of(const Model& model, MeasurementTable& table) {
   const ConfigSpace& space = model.data().families.front().configs.space();
   if (table.configs.empty()) fail(Errc::invalid_argument, "the dataset has no configs");
   for (KernelConfig& config : table.configs) {
@@ -161,7 +161,6 @@ MeasurementTable in_space_of(const Model& model, MeasurementTable table) {
     }
     config = *own;
   }
-  return table;
 }
 
 }  // namespace
@@ -200,10 +199,10 @@ std::optional<std::set<ProblemSizes>> training_sizes(const fs::path& model) {
   return sizes;
 }
 
-ModelEvaluation evaluate_model(const fs::path& path, const MeasurementTable& table,
+ModelEvaluation evaluate_model(const fs::path& path, MeasurementTable table,
                                const ModelEvaluationOptions& options) {
   const Model model = Model::load(path, &table.device);
-  const MeasurementTable converted = in_space_of(model, table);
+  bring_into_space_of(model, table);
   const Target target = options.target.value_or(model.default_target());
   ModelEvaluation result;
   result.model = path.string();
@@ -218,7 +217,7 @@ ModelEvaluation evaluate_model(const fs::path& path, const MeasurementTable& tab
 
   const auto trained = training_sizes(path);
   result.training_known = trained.has_value();
-  const MeasurementTable evaluated = table_of_problems(converted, [&](const Problem& problem) {
+  keep_problems(table, [&](const Problem& problem) {
     const bool seen = trained && trained->contains(sizes_of(problem));
     result.trained_on += seen;
     if (seen && !options.in_sample) return false;
@@ -226,25 +225,24 @@ ModelEvaluation evaluate_model(const fs::path& path, const MeasurementTable& tab
     result.without_family += !has_family;
     return has_family;
   });
-  if (evaluated.problems.empty()) {
+  if (table.problems.empty()) {
     fail(Errc::invalid_argument,
          "nothing to evaluate: of {} problems the model was trained on {} (their sizes) and has no family "
          "for {}; "
          "measure other sizes, or evaluate the training data themselves with --in-sample",
          result.problems_given, result.trained_on, result.without_family);
   }
-  const PoolOf pool = options.pool == Pool::family     ? family_pool(model, evaluated)
-                      : options.pool == Pool::accepted ? accepted_pool(evaluated)
-                                                       : measured_pool(evaluated);
-  result.evaluation =
-      evaluate(evaluated, model_scorer(model, target, /*shortlists=*/true, options.guard), pool);
+  const PoolOf pool = options.pool == Pool::family     ? family_pool(model, table)
+                      : options.pool == Pool::accepted ? accepted_pool(table)
+                                                       : measured_pool(table);
+  result.evaluation = evaluate(table, model_scorer(model, target, /*shortlists=*/true, options.guard), pool);
   result.picks_outside_family = picks_outside_family(model, result.evaluation);
   if (model.data().shortlist || model.data().first_trees > 0)
     result.all_scored =
-        evaluate(evaluated, model_scorer(model, target, /*shortlists=*/false, options.guard), pool).overall;
+        evaluate(table, model_scorer(model, target, /*shortlists=*/false, options.guard), pool).overall;
   if (result.all_scored) result.shortlisted = model.data().shortlist ? kShortlisted : kKeptByFirstTrees;
-  result.baselines = baselines(evaluated, pool, options.training, analytic_scorer(evaluated));
-  result.against_suggestion = against_suggestion(result.evaluation, evaluated);
+  result.baselines = baselines(table, pool, options.training, analytic_scorer(table));
+  result.against_suggestion = against_suggestion(result.evaluation, table);
   return result;
 }
 

@@ -58,8 +58,8 @@ struct ModelEvaluation {
 };
 
 /// Throws what Model::load and evaluate throw; invalid_argument when the model was trained on every problem,
-/// or the model and the table have different providers.
-ModelEvaluation evaluate_model(const std::filesystem::path& model, const MeasurementTable& table,
+/// or the model and the table have different providers. A large table is better moved than copied.
+ModelEvaluation evaluate_model(const std::filesystem::path& model, MeasurementTable table,
                                const ModelEvaluationOptions& options);
 
 /// Default number of worst problems in `evaluation_json`.

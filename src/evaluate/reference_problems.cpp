@@ -1,6 +1,7 @@
 #include "evaluate/reference_problems.h"
 
 #include <algorithm>
+#include <unordered_set>
 
 #include <kscout/selector.h>
 
@@ -37,7 +38,30 @@ std::vector<ReferenceProblem> reference_of(const MeasurementTable& table, const 
   return {reference};
 }
 
+/// Positions of the problems that are tried, in the order of a hash.
+std::vector<std::uint32_t> drawn(const MeasurementTable& table) {
+  std::vector<std::pair<std::uint64_t, std::uint32_t>> order;
+  for (std::uint32_t i = 0; i < table.problems.size(); ++i)
+    order.emplace_back(text_hash(print(table.problems[i])), i);
+  std::ranges::sort(order);
+  order.resize(std::min(order.size(), kTriedProblems));
+  std::vector<std::uint32_t> positions;
+  for (const auto& [hash, position] : order) positions.push_back(position);
+  return positions;
+}
+
 }  // namespace
+
+std::vector<MeasurementTable> tried_problems(std::span<const MeasurementTable> tables) {
+  std::vector<MeasurementTable> tried;
+  for (const MeasurementTable& table : tables) {
+    std::unordered_set<Problem> wanted;
+    for (const std::uint32_t i : drawn(table)) wanted.insert(table.problems[i]);
+    tried.push_back(
+        table_of_problems(table, [&](const Problem& problem) { return wanted.contains(problem); }));
+  }
+  return tried;
+}
 
 std::vector<ReferenceProblem> reference_problems(const std::filesystem::path& model,
                                                  std::span<const MeasurementTable> tables) {
@@ -51,11 +75,7 @@ std::vector<ReferenceProblem> reference_problems(const std::filesystem::path& mo
     if (table.device.name != device.name) continue;
     const std::size_t until = kReferenceProblems * (t + 1) / tables.size();
     const auto rows = final_rows(table);
-    std::vector<std::pair<std::uint64_t, std::uint32_t>> order;
-    for (std::uint32_t i = 0; i < table.problems.size(); ++i)
-      order.emplace_back(text_hash(print(table.problems[i])), i);
-    std::ranges::sort(order);
-    for (const auto& [hash, i] : order) {
+    for (const std::uint32_t i : drawn(table)) {
       if (found.size() >= until) break;
       const Problem& problem = table.problems[i];
       Choice choice;

@@ -16,6 +16,12 @@ namespace kscout {
 /// Number of problems that a folder records.
 inline constexpr std::size_t kReferenceProblems = 20;
 
+/// Number of problems of a table that are tried.
+inline constexpr std::size_t kTriedProblems = 1000;
+
+/// The problems of the tables that reference_problems() tries, with their rows: all that it needs.
+std::vector<MeasurementTable> tried_problems(std::span<const MeasurementTable> tables);
+
 /// Problems of the tables whose choice by the model was measured well, drawn by a hash, the same number from
 /// each table as far as possible. Fewer than kReferenceProblems where the tables have fewer; none for a model
 /// for any CPU, which has no device of its own, and from tables of another device than the model's.

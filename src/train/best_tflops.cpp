@@ -86,7 +86,7 @@ BestTflops train_best_tflops(const TrainingSet& set, const Schema& schema,
   std::vector<double> matrix;
   std::vector<float> labels;
   for (std::size_t p = 0; p < set.problems.size(); ++p) {
-    const std::vector<double> values = set.features_of(p);  // equal in all rows
+    const std::vector<double> values = set.first_features_of(p);  // equal in all rows
     for (const std::uint32_t f : result.features) matrix.push_back(values[f]);
     labels.push_back(static_cast<float>(set.log_best(p)));
   }

@@ -2,10 +2,12 @@
 #include "train/cross_validate.h"
 
 #include <algorithm>
+#include <climits>
 #include <cmath>
 #include <limits>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <string>
 
 #include <fmt/format.h>
@@ -53,9 +55,11 @@ namespace {
 /// A fold during training.
 struct GrowingFold {
   std::uint32_t number;
-  std::vector<std::int32_t> train_rows, validation_rows;
+  std::vector<std::int32_t> validation_rows;
   lightgbm::Booster booster;
   bool finished = false;
+
+  void grow() { finished = finished || !booster.update(); }
 };
 
 std::vector<std::int32_t> rows_where(const TrainingSet& set, const std::function<bool(std::size_t)>& take) {
@@ -73,48 +77,48 @@ GrowingFold make_fold(const TrainingSet& set, const lightgbm::Dataset& whole, Ta
                       const std::string& parameters) {
   const auto trains = [&](std::size_t p) { return fold_of[p] != number; };
   const auto validates = [&](std::size_t p) { return fold_of[p] == number; };
-  auto train_rows = rows_where(set, trains), validation_rows = rows_where(set, validates);
-  lightgbm::Dataset train(whole, train_rows, parameters), validation(whole, validation_rows, parameters);
+  auto validation_rows = rows_where(set, validates);
+  lightgbm::Dataset train(whole, rows_where(set, trains), parameters),
+      validation(whole, validation_rows, parameters);
   if (target == Target::rank) {
     train.set_groups(group_sizes(set, trains));
     validation.set_groups(group_sizes(set, validates));
   }
   lightgbm::Booster booster(train, parameters);
   booster.add_validation(validation);
-  return {number, std::move(train_rows), std::move(validation_rows), std::move(booster)};
+  return {number, std::move(validation_rows), std::move(booster)};
 }
 
-/// Collects the score of each row from the fold that did not train on it.
-void collect_out_of_fold(const std::vector<GrowingFold>& folds, std::vector<double>& scores) {
-  for (const GrowingFold& fold : folds) {
-    const auto part = fold.booster.scores(1);
-    for (std::size_t i = 0; i < part.size(); ++i)
-      scores[static_cast<std::size_t>(fold.validation_rows[i])] = part[i];
-  }
+/// Sets the scores of the rows that a fold did not train on.
+void collect_out_of_fold(const GrowingFold& fold, std::vector<double>& scores) {
+  const auto part = fold.booster.scores(1);
+  for (std::size_t i = 0; i < part.size(); ++i)
+    scores[static_cast<std::size_t>(fold.validation_rows[i])] = part[i];
 }
 
-FoldMetrics fold_metrics(const TrainingSet& set, const GrowingFold& fold, Target target,
+FoldMetrics fold_metrics(const TrainingSet& set, std::uint32_t fold, Target target,
                          const std::vector<float>& labels, const std::vector<double>& scores,
                          const std::vector<std::uint32_t>& fold_of) {
   FoldMetrics metrics;
-  metrics.fold = fold.number;
-  metrics.train_rows = fold.train_rows.size();
-  metrics.validation_rows = fold.validation_rows.size();
-  const auto efficiency = selection_efficiency(set, scores, target == Target::latency,
-                                               [&](std::size_t p) { return fold_of[p] == fold.number; });
+  const auto validates = [&](std::size_t p) { return fold_of[p] == fold; };
+  const std::vector<std::int32_t> validation_rows = rows_where(set, validates);
+  metrics.fold = fold;
+  metrics.train_rows = set.row_count() - validation_rows.size();
+  metrics.validation_rows = validation_rows.size();
+  const auto efficiency = selection_efficiency(set, scores, target == Target::latency, validates);
   metrics.validation_problems = efficiency.size();
   metrics.efficiency = summarise(efficiency);
   metrics.rmse = metrics.r2 = std::numeric_limits<double>::quiet_NaN();
   if (target == Target::rank) return metrics;
   double mean = 0, residual = 0, total = 0;
-  for (const auto r : fold.validation_rows) mean += labels[static_cast<std::size_t>(r)];
-  mean /= static_cast<double>(fold.validation_rows.size());
-  for (const auto r : fold.validation_rows) {
+  for (const auto r : validation_rows) mean += labels[static_cast<std::size_t>(r)];
+  mean /= static_cast<double>(validation_rows.size());
+  for (const auto r : validation_rows) {
     const double label = labels[static_cast<std::size_t>(r)];
     residual += (label - scores[static_cast<std::size_t>(r)]) * (label - scores[static_cast<std::size_t>(r)]);
     total += (label - mean) * (label - mean);
   }
-  metrics.rmse = std::sqrt(residual / static_cast<double>(fold.validation_rows.size()));
+  metrics.rmse = std::sqrt(residual / static_cast<double>(validation_rows.size()));
   metrics.r2 = 1 - residual / std::max(total, 1e-10);
   return metrics;
 }
@@ -143,9 +147,9 @@ std::string lightgbm_parameters(const TrainParameters& p, Target target, const S
   std::string text = fmt::format(
       "objective={} num_leaves={} learning_rate={} min_data_in_leaf={} feature_fraction={} seed={} "
       "num_threads={} "
-      "deterministic=true force_row_wise=true feature_pre_filter=false metric=none verbosity=-1",
+      "deterministic=true force_{}_wise=true feature_pre_filter=false metric=none verbosity=-1",
       objective_of(target), p.leaves, p.learning_rate, p.min_rows, p.feature_fraction, p.seed % (1U << 31),
-      p.threads);
+      p.threads, p.growth == FoldGrowth::one_by_one ? "col" : "row");
   const std::string increasing = monotone_text(p, target, schema);
   const auto categorical = schema.categorical();
   if (!categorical.empty()) text += fmt::format(" categorical_feature={}", fmt::join(categorical, ","));
@@ -187,45 +191,194 @@ EfficiencySummary summarise(std::vector<double> efficiency) {
           efficiency.front(), efficiency.size()};
 }
 
+namespace {
+
+/// Follows the efficiency of choices while trees grow, and decides when growth ends.
+class GrowthCurve {
+ public:
+  GrowthCurve(const TrainParameters& parameters, int patience)
+      : parameters_(parameters), patience_(patience) {}
+
+  /// Whether choices are evaluated after a round.
+  bool checks(int round, bool all_finished) const {
+    return ends(round, all_finished) || round % parameters_.check_every == 0;
+  }
+  /// Takes the efficiency of each problem's choice; true when they are the best so far.
+  bool add(int round, bool all_finished, std::vector<double> efficiency) {
+    const EfficiencySummary summary = summarise(std::move(efficiency));
+    result.curve.emplace_back(round, summary.mean);
+    const bool last = ends(round, all_finished);
+    const bool better = summary.mean > best_ && (round >= parameters_.min_rounds || last);
+    if (better) {
+      best_ = summary.mean;
+      result.rounds = round;
+      result.efficiency = summary;
+    }
+    ended = last || (result.rounds > 0 && round - result.rounds >= patience_);
+    return better;
+  }
+  double best_percent() const { return 100 * std::max(best_, 0.0); }
+
+  CrossValidation result;
+  bool ended = false;
+
+ private:
+  bool ends(int round, bool all_finished) const { return all_finished || round == parameters_.rounds; }
+
+  const TrainParameters& parameters_;
+  int patience_;
+  double best_ = -1;
+};
+
+struct Task {
+  const TrainingSet& set;
+  const lightgbm::Dataset& whole;
+  Target target;
+  const std::vector<std::uint32_t>& fold_of;
+  const TrainParameters& parameters;
+  const Progress& progress;
+  std::string text;     ///< parameters for LightGBM
+  std::uint32_t folds;  ///< how many
+
+  GrowingFold fold(std::uint32_t number) const {
+    return make_fold(set, whole, target, fold_of, number, text);
+  }
+  std::vector<double> efficiency(const std::vector<double>& scores,
+                                 const std::function<bool(std::size_t)>& take) const {
+    return selection_efficiency(set, scores, target == Target::latency, take);
+  }
+};
+
+CrossValidation grow_together(const Task& task) {
+  std::vector<GrowingFold> folds;
+  for (std::uint32_t f = 0; f < task.folds; ++f) folds.push_back(task.fold(f));
+  GrowthCurve curve(task.parameters, task.parameters.patience);
+  std::vector<double> scores(task.set.row_count());
+  for (int round = 1; !curve.ended; ++round) {
+    for (GrowingFold& fold : folds) fold.grow();
+    if (task.progress) {
+      task.progress(fmt::format("{}: {} trees x {} folds, best selection efficiency {:.2f} % at {}",
+                                word(task.target), round, task.folds, curve.best_percent(),
+                                curve.result.rounds));
+    }
+    const bool all_finished = std::ranges::all_of(folds, &GrowingFold::finished);
+    if (!curve.checks(round, all_finished)) continue;
+    for (const GrowingFold& fold : folds) collect_out_of_fold(fold, scores);
+    if (curve.add(round, all_finished, task.efficiency(scores, [](std::size_t) { return true; })))
+      curve.result.out_of_fold = scores;
+  }
+  return std::move(curve.result);
+}
+
+/// A fold that has grown, without its rows.
+struct GrownFold {
+  int rounds = 0;                             ///< rounds grown
+  int finished_at = 0;                        ///< the round that could add no tree; 0: none
+  std::map<int, std::vector<double>> checks;  ///< efficiency of each validation problem, by round
+  std::string trees;                          ///< LightGBM's model
+
+  bool finished(int round) const { return finished_at > 0 && round >= finished_at; }
+  const std::vector<double>& at(int round) const {
+    const auto found = checks.find(round);
+    return found != checks.end() ? found->second : checks.rbegin()->second;
+  }
+};
+
+/// Grows fold number `grown.size()` until the curve over all folds so far ends, or for `limit` rounds. Sets
+/// the scores of its validation rows.
+GrownFold grow_next(const Task& task, const std::vector<GrownFold>& grown, int limit, GrowthCurve& curve,
+                    std::vector<double>& scores) {
+  const auto number = static_cast<std::uint32_t>(grown.size());
+  GrowingFold fold = task.fold(number);
+  GrownFold next;
+  while (!curve.ended && next.rounds < limit) {
+    const int round = ++next.rounds;
+    fold.grow();
+    if (fold.finished && next.finished_at == 0) next.finished_at = round;
+    if (task.progress) {
+      task.progress(fmt::format("{}: fold {} of {}, {} trees, best selection efficiency {:.2f} % at {}",
+                                word(task.target), number + 1, task.folds, round, curve.best_percent(),
+                                curve.result.rounds));
+    }
+    const bool all_finished = fold.finished && std::ranges::all_of(grown, [&](const GrownFold& earlier) {
+                                return earlier.finished(round);
+                              });
+    if (!curve.checks(round, all_finished)) continue;
+    collect_out_of_fold(fold, scores);
+    std::vector<double>& own = next.checks[round];
+    own = task.efficiency(scores, [&](std::size_t p) { return task.fold_of[p] == number; });
+    std::vector<double> all = own;
+    for (const GrownFold& earlier : grown) {
+      const std::vector<double>& more = earlier.at(round);
+      all.insert(all.end(), more.begin(), more.end());
+    }
+    curve.add(round, all_finished, std::move(all));
+  }
+  next.trees = fold.booster.text(fold.booster.iterations());
+  return next;
+}
+
+/// Replaces the scores of a fold's validation rows by those of its first `rounds` trees.
+void score_again(const Task& task, std::uint32_t number, const GrownFold& fold, int rounds,
+                 std::vector<double>& scores) {
+  const lightgbm::Booster booster(fold.trees);
+  for (std::size_t p = 0; p < task.set.problems.size(); ++p) {
+    if (task.fold_of[p] != number) continue;
+    const auto of_problem = booster.predict(task.set.features_of(p), task.set.features, rounds);
+    std::ranges::copy(of_problem, scores.begin() + task.set.first_row[p]);
+  }
+}
+
+/// The rule that ends growth needs the efficiency of all folds at each check, and only the last fold to grow
+/// knows that of the others. So each fold before grows longer than the folds so far would need. If that is
+/// too short, all folds grow again, for longer.
+CrossValidation grow_one_by_one(const Task& task) {
+  for (int longer = 2;; longer *= 2) {
+    std::vector<GrownFold> grown;
+    std::vector<double> scores(task.set.row_count());
+    int limit = task.parameters.rounds;
+    std::optional<GrowthCurve> curve;
+    while (grown.size() < task.folds) {
+      const int patience = task.parameters.patience;
+      const bool is_last = grown.size() + 1 == task.folds;
+      curve.emplace(task.parameters, is_last || patience > INT_MAX / longer ? patience : longer * patience);
+      grown.push_back(grow_next(task, grown, limit, *curve, scores));
+      if (grown.back().finished_at == 0) limit = grown.back().rounds;
+    }
+    if (!curve->ended) continue;
+    const int rounds = curve->result.rounds;
+    for (std::uint32_t f = 0; f < task.folds; ++f) {
+      if (grown[f].rounds != rounds && !grown[f].finished(rounds))
+        score_again(task, f, grown[f], rounds, scores);
+    }
+    curve->result.out_of_fold = std::move(scores);
+    return std::move(curve->result);
+  }
+}
+
+}  // namespace
+
+FoldGrowth growth_of(const TrainParameters& parameters, const TrainingSet& set) {
+  if (parameters.growth != FoldGrowth::automatic) return parameters.growth;
+  return set.row_count() * set.features > kTogetherValues ? FoldGrowth::one_by_one : FoldGrowth::together;
+}
+
 CrossValidation cross_validate(const TrainingSet& set, const lightgbm::Dataset& whole, const Schema& schema,
                                Target target, const std::vector<std::uint32_t>& fold_of,
                                const TrainParameters& parameters, const Progress& progress) {
-  const std::string text = lightgbm_parameters(parameters, target, schema);
-  const std::uint32_t count = *std::ranges::max_element(fold_of) + 1;
-  std::vector<GrowingFold> folds;
-  for (std::uint32_t f = 0; f < count; ++f) folds.push_back(make_fold(set, whole, target, fold_of, f, text));
-
-  CrossValidation result;
-  double best = -1;
-  std::vector<double> scores(set.row_count());
-  for (int round = 1; round <= parameters.rounds; ++round) {
-    bool grew = false;
-    for (GrowingFold& fold : folds) {
-      fold.finished = fold.finished || !fold.booster.update();
-      grew = grew || !fold.finished;
-    }
-    const bool last = !grew || round == parameters.rounds;
-    if (progress) {
-      progress(fmt::format("{}: {} trees x {} folds, best selection efficiency {:.2f} % at {}", word(target),
-                           round, count, 100 * std::max(best, 0.0), result.rounds));
-    }
-    if (!last && round % parameters.check_every != 0) continue;
-    collect_out_of_fold(folds, scores);
-    const auto summary = summarise(
-        selection_efficiency(set, scores, target == Target::latency, [](std::size_t) { return true; }));
-    result.curve.emplace_back(round, summary.mean);
-    if (summary.mean > best && (round >= parameters.min_rounds || last)) {
-      best = summary.mean;
-      result.rounds = round;
-      result.efficiency = summary;
-      result.out_of_fold = scores;
-    }
-    if (last || (result.rounds > 0 && round - result.rounds >= parameters.patience)) break;
-  }
+  const Task task{set,
+                  whole,
+                  target,
+                  fold_of,
+                  parameters,
+                  progress,
+                  lightgbm_parameters(parameters, target, schema),
+                  *std::ranges::max_element(fold_of) + 1};
+  CrossValidation result =
+      parameters.growth == FoldGrowth::one_by_one ? grow_one_by_one(task) : grow_together(task);
   const auto labels = labels_of(set, target);
-  for (const GrowingFold& fold : folds) {
-    result.folds.push_back(fold_metrics(set, fold, target, labels, result.out_of_fold, fold_of));
-  }
+  for (std::uint32_t f = 0; f < task.folds; ++f)
+    result.folds.push_back(fold_metrics(set, f, target, labels, result.out_of_fold, fold_of));
   return result;
 }
 

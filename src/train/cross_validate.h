@@ -32,6 +32,22 @@ std::vector<std::uint32_t> group_k_fold(std::span<const Problem> problems,
                                         std::span<const std::uint32_t> rows, std::uint32_t folds,
                                         SplitBy by = SplitBy::sizes);
 
+/// How the folds of a cross-validation grow. One by one takes a third of the memory and up to twice the time:
+/// only one fold has a copy of its bins, and histograms are made column by column. The model is the same with
+/// one thread, and growing one by one gives it with any number of threads.
+enum class FoldGrowth : std::uint8_t {
+  automatic,  ///< together up to kTogetherValues feature values
+  together,
+  one_by_one,
+};
+template <>
+struct EnumWords<FoldGrowth> {
+  static constexpr std::string_view what = "growth of folds";
+  static constexpr std::array<std::string_view, 3> words = {"auto", "together", "one_by_one"};
+};
+/// Feature values of all rows. Folds of so many values take about 2 GB together.
+inline constexpr std::size_t kTogetherValues = std::size_t{1} << 27;
+
 /// Parameters of tree growing.
 struct TrainParameters {
   int leaves = 31;
@@ -48,9 +64,13 @@ struct TrainParameters {
   double near_best_weight = 0;  ///< weight of a problem's best row is 1 + this
   int threads = 1;              ///< with 1 thread, equal input gives equal bytes
   std::uint64_t seed = 42;
+  FoldGrowth growth = FoldGrowth::automatic;
 };
 
-/// LightGBM's parameter text for a target.
+/// The growth for a training set, which is not automatic.
+FoldGrowth growth_of(const TrainParameters& parameters, const TrainingSet& set);
+
+/// LightGBM's parameter text for a target. FoldGrowth::automatic counts as together.
 std::string lightgbm_parameters(const TrainParameters& parameters, Target target, const Schema& schema);
 
 /// Speed of the chosen config divided by that of the best measured one, over problems.
@@ -84,8 +104,9 @@ struct CrossValidation {
 /// Called with a text about the current step, always from the calling thread.
 using Progress = std::function<void(const std::string&)>;
 
-/// `whole` holds the rows of `set`; `fold_of` has one entry per problem. All folds grow together. Growth ends
-/// when the efficiency averaged over all problems has not improved for `patience` rounds.
+/// `whole` holds the rows of `set`; `fold_of` has one entry per problem. Growth ends when the efficiency
+/// averaged over all problems has not improved for `patience` rounds. The result does not depend on
+/// TrainParameters::growth, except that numbers of LightGBM differ in their last bits with several threads.
 CrossValidation cross_validate(const TrainingSet& set, const lightgbm::Dataset& whole, const Schema& schema,
                                Target target, const std::vector<std::uint32_t>& fold_of,
                                const TrainParameters& parameters, const Progress& progress);

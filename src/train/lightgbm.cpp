@@ -211,14 +211,16 @@ std::vector<double> Booster::split_counts(int iterations, std::size_t features) 
   return counts;
 }
 
-std::vector<double> Booster::predict(std::span<const double> matrix, std::size_t features) const {
+std::vector<double> Booster::predict(std::span<const double> matrix, std::size_t features,
+                                     int iterations) const {
   const std::size_t rows = matrix.size() / features;
   std::vector<double> scores(rows);
   std::int64_t length = 0;
-  require(LGBM_BoosterPredictForMat(handle_.get(), matrix.data(), kLgbmFloat64,
-                                    static_cast<std::int32_t>(rows), static_cast<std::int32_t>(features), 1,
-                                    kLgbmPredictNormal, 0, -1, "num_threads=1", &length, scores.data()),
-          "BoosterPredictForMat");
+  require(
+      LGBM_BoosterPredictForMat(handle_.get(), matrix.data(), kLgbmFloat64, static_cast<std::int32_t>(rows),
+                                static_cast<std::int32_t>(features), 1, kLgbmPredictNormal, 0, iterations,
+                                "num_threads=1", &length, scores.data()),
+      "BoosterPredictForMat");
   return scores;
 }
 

@@ -91,7 +91,7 @@ class Dataset {
   void set_weights(std::span<const float> weights);
   /// Sets the scores from which training continues.
   void set_start(std::span<const double> scores);
-  /// Sets the lengths of runs of rows that are ranked against each other.
+  /// Sets the lengths of runs of rows that are ranked against each other; none: removes them.
   void set_groups(std::span<const std::int32_t> sizes);
   std::size_t rows() const noexcept { return rows_; }
   void* handle() const noexcept { return handle_.get(); }
@@ -122,8 +122,9 @@ class Booster {
   std::string text(int iterations) const;
   /// How often each feature splits in the first `iterations` trees.
   std::vector<double> split_counts(int iterations, std::size_t features) const;
-  /// Predictions of the model for row-major rows, single-threaded.
-  std::vector<double> predict(std::span<const double> matrix, std::size_t features) const;
+  /// Predictions of the first `iterations` trees for row-major rows, single-threaded; -1: of all trees.
+  std::vector<double> predict(std::span<const double> matrix, std::size_t features,
+                              int iterations = -1) const;
 
  private:
   std::vector<Dataset> kept_;

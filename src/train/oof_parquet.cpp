@@ -16,15 +16,17 @@
 
 namespace kscout {
 
-void write_oof_parquet(const std::filesystem::path& file, const TrainingResult& result) {
-  const TrainingSet& set = result.set;
-  std::vector<std::uint32_t> problem_of(set.row_count());
-  for (std::size_t r = 0; r < problem_of.size(); ++r)
-    problem_of[r] = static_cast<std::uint32_t>(set.problem_of(r));
-  const auto problem = [&](std::size_t r) -> const Problem& { return set.problems[problem_of[r]]; };
-  const Provider& names = provider(result.model.provider());
+namespace {
 
-  RowColumns columns(set.row_count());
+void add_columns(RowColumns& columns, const TrainingResult& result) {
+  const TrainingSet& set = result.set;
+  std::vector<std::uint32_t> problem_of;  // of each row of the group
+  for (std::size_t p = columns.first_problem(); p < columns.end_problem(); ++p)
+    problem_of.insert(problem_of.end(), set.first_row[p + 1] - set.first_row[p],
+                      static_cast<std::uint32_t>(p));
+  const auto position = [&](std::size_t r) { return problem_of[r - columns.first_row()]; };
+  const auto problem = [&](std::size_t r) -> const Problem& { return set.problems[position(r)]; };
+  const Provider& names = provider(result.model.provider());
   const auto fields = set.problems.front().space().fields;
   for (std::size_t i = 0; i < fields.size(); ++i) {
     const ProblemField& field = fields[i];
@@ -51,7 +53,7 @@ void write_oof_parquet(const std::filesystem::path& file, const TrainingResult& 
     return names.print(signature_of(problem(r)), set.configs[set.rows[r].config]);
   });
   columns.add("fold", "1", "fold of cross-validation that held the problem out",
-              [&](std::size_t r) { return std::int64_t{result.fold_of[problem_of[r]]}; });
+              [&](std::size_t r) { return std::int64_t{result.fold_of[position(r)]}; });
   columns.add("time_us", "us", "measured time", [&](std::size_t r) { return set.rows[r].time_us; });
   columns.add("tflops", "TFLOPS", "measured speed", [&](std::size_t r) { return set.rows[r].tflops; });
   columns.add("raced", "1", "pruned early: the time is coarse",
@@ -61,7 +63,12 @@ void write_oof_parquet(const std::filesystem::path& file, const TrainingResult& 
                 "prediction by a model that did not see the problem",
                 [&](std::size_t r) { return target.validation.out_of_fold[r]; });
   }
-  write_file_atomically(file, columns.parquet());
+}
+
+}  // namespace
+
+void write_oof_parquet(const std::filesystem::path& file, const TrainingResult& result) {
+  write_rows(file, result.set, [&](RowColumns& columns) { add_columns(columns, result); });
 }
 
 namespace {

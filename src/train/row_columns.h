@@ -1,11 +1,13 @@
 #pragma once
 /// \file
-/// Collects columns with one value per row, and writes them as Parquet.
+/// Writes one row per row of a training set as Parquet, in row groups of whole problems.
 ///
-///     RowColumns columns(set.row_count());
-///     columns.add("time_us", "us", "measured time", [&](std::size_t r) { return set.rows[r].time_us; });
-///     write_file_atomically(file, columns.parquet());
+///     write_rows(file, set, [&](RowColumns& columns) {
+///       columns.add("time_us", "us", "measured time", [&](std::size_t r) { return set.rows[r].time_us; });
+///     });
 #include <cstdint>
+#include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -13,15 +15,27 @@
 #include <utility>
 #include <vector>
 
+#include "core/files.h"
 #include "dataset/columns.h"
 #include "dataset/parquet.h"
+#include "train/training_set.h"
 
 namespace kscout {
 
-/// Collects the columns of a Parquet file whose rows are those of a training set.
+/// Collects the columns of a row group, which has the rows of some problems.
 class RowColumns {
  public:
-  explicit RowColumns(std::size_t rows) { block_.rows = rows; }
+  RowColumns(const TrainingSet& set, std::size_t first_problem, std::size_t end_problem)
+      : first_problem_(first_problem),
+        end_problem_(end_problem),
+        first_(set.first_row[first_problem]),
+        end_(set.first_row[end_problem]) {
+    block_.rows = end_ - first_;
+  }
+
+  std::size_t first_problem() const noexcept { return first_problem_; }
+  std::size_t end_problem() const noexcept { return end_problem_; }
+  std::size_t first_row() const noexcept { return first_; }
 
   /// Adds one value per row: `value(row)` returns a double, an integer, a bool or a text.
   template <class F>
@@ -34,30 +48,51 @@ class RowColumns {
     } else if constexpr (std::is_floating_point_v<V>) {
       spec.type = ColumnType::float64;
       spec.nullable = true;
-      for (std::size_t r = 0; r < block_.rows; ++r) values.number.push_back(value(r));
+      for (std::size_t r = first_; r < end_; ++r) values.number.push_back(value(r));
     } else {
       spec.type = std::is_same_v<V, bool> ? ColumnType::boolean : ColumnType::int64;
-      for (std::size_t r = 0; r < block_.rows; ++r) values.whole.push_back(std::int64_t{value(r)});
+      for (std::size_t r = first_; r < end_; ++r) values.whole.push_back(std::int64_t{value(r)});
     }
     specs_.push_back(std::move(spec));
     block_.columns.push_back(std::move(values));
   }
 
-  std::string parquet() const { return parquet_bytes(specs_, block_, {}); }
+  const std::vector<ColumnSpec>& specs() const noexcept { return specs_; }
+  Block take() { return std::move(block_); }
 
  private:
   template <class F>
   void append_words(ColumnValues& values, F& value) {
     std::unordered_map<std::string, std::int32_t> known;
-    for (std::size_t r = 0; r < block_.rows; ++r) {
+    for (std::size_t r = first_; r < end_; ++r) {
       const auto [at, is_new] = known.try_emplace(value(r), static_cast<std::int32_t>(known.size()));
       if (is_new) values.words.push_back(at->first);
       values.index.push_back(at->second);
     }
   }
 
+  std::size_t first_problem_, end_problem_, first_, end_;
   std::vector<ColumnSpec> specs_;
   Block block_;
 };
+
+/// `add` gives each row group all columns. Sets of up to 1,000,000 rows are one group, which is smaller;
+/// larger ones have groups of about 250,000 rows. Throws device_failure.
+template <class F>
+void write_rows(const std::filesystem::path& file, const TrainingSet& set, F&& add) {
+  constexpr std::size_t kGroupRows = 250'000;
+  const std::size_t group_rows = set.row_count() <= 4 * kGroupRows ? set.row_count() : kGroupRows;
+  AtomicFile out(file);
+  std::optional<ParquetWriter> writer;
+  for (std::size_t first = 0, end = 0; first < set.problems.size(); first = end) {
+    while (end < set.problems.size() && set.first_row[end] - set.first_row[first] < group_rows) ++end;
+    RowColumns columns(set, first, end);
+    add(columns);
+    if (!writer) writer.emplace(columns.specs(), [&](std::string_view bytes) { out.write(bytes); });
+    writer->add(columns.take());
+  }
+  writer->finish({});
+  out.commit();
+}
 
 }  // namespace kscout

@@ -162,12 +162,8 @@ TrainedTarget train_target(const TrainingSet& set, lightgbm::Dataset& whole, con
     checkpoint.save(trained);
   }
   mine_hard_problems(set, whole, schema, fold_of, options, growing, progress, trained);
-  // Copies the rows, because groups set for ranking must not remain for other targets.
-  std::vector<std::int32_t> all(set.row_count());
-  for (std::size_t r = 0; r < all.size(); ++r) all[r] = static_cast<std::int32_t>(r);
-  lightgbm::Dataset data(whole, all, parameters);
-  if (target == Target::rank) data.set_groups(group_sizes(set, [](std::size_t) { return true; }));
-  lightgbm::Booster booster(data, parameters);
+  if (target == Target::rank) whole.set_groups(group_sizes(set, [](std::size_t) { return true; }));
+  lightgbm::Booster booster(whole, parameters);
   const int rounds = trained.validation.rounds;
   for (int round = 0; round < rounds && booster.update(); ++round) {
     if (progress) progress(fmt::format("{}: all rows, {} of {} trees", word(target), round + 1, rounds));
@@ -175,6 +171,7 @@ TrainedTarget train_target(const TrainingSet& set, lightgbm::Dataset& whole, con
   if (earlier) booster.put_before(lightgbm::Booster(lightgbm_text(earlier->model)));
   trained.text = booster.text(trained.earlier_trees + rounds);
   trained.split_counts = booster.split_counts(trained.earlier_trees + rounds, set.features);
+  whole.set_groups({});  // of other targets, rows are not ranked
   checkpoint.save(trained);
   return trained;
 }
@@ -352,9 +349,8 @@ std::vector<DeviceResult> device_results(const TrainingSet& set, const Schema& s
 
 }  // namespace
 
-TrainingResult train(std::span<const MeasurementTable> tables, std::vector<Family> families,
-                     std::shared_ptr<const Schema> schema, const TrainOptions& options,
-                     const Progress& progress) {
+TrainingInput training_input(std::span<const MeasurementTable> tables, std::vector<Family> families,
+                             const Schema& schema, const TrainOptions& options) {
   if (options.targets.empty()) fail(Errc::invalid_argument, "no target to train: give at least one");
   check_any_cpu(options);
   const bool any = options.devices == TrainFor::any_cpu;
@@ -366,8 +362,26 @@ TrainingResult train(std::span<const MeasurementTable> tables, std::vector<Famil
          options.guard_share);
   std::vector<MeasurementTable> of_rule_set;
   if (any) tables = of_rule_set = rows_of_rule_set(tables, families.front().rules);
-  TrainingSet set = make_training_set(tables, families, *schema, options.handicap, options.devices);
-  const Device device = any ? any_cpu() : tables.front().device;
+  TrainingSet set = make_training_set(tables, families, schema, options.handicap, options.devices);
+  families = measured_families(std::move(families), set);
+  for (Family& family : families) family.setup_us = median_setup_us(tables, family);
+  return {any ? any_cpu() : tables.front().device, std::move(set), std::move(families)};
+}
+
+TrainingResult train(std::span<const MeasurementTable> tables, std::vector<Family> families,
+                     std::shared_ptr<const Schema> schema, const TrainOptions& options,
+                     const Progress& progress) {
+  TrainingInput input = training_input(tables, std::move(families), *schema, options);
+  return train(std::move(input), std::move(schema), options, progress);
+}
+
+TrainingResult train(TrainingInput input, std::shared_ptr<const Schema> schema,
+                     const TrainOptions& given_options, const Progress& progress) {
+  TrainingSet set = std::move(input.set);
+  const Device& device = input.device;
+  TrainOptions options = given_options;
+  options.parameters.growth = growth_of(options.parameters, set);
+  const bool any = options.devices == TrainFor::any_cpu;
   std::vector<std::uint32_t> rows_per_problem;
   for (const auto size : group_sizes(set, [](std::size_t) { return true; })) {
     rows_per_problem.push_back(static_cast<std::uint32_t>(size));
@@ -402,8 +416,7 @@ TrainingResult train(std::span<const MeasurementTable> tables, std::vector<Famil
   const BestTflops best =
       train_best_tflops(set, *schema, fold_of, options.parameters.seed, options.parameters.threads);
   ModelData data;
-  data.families = measured_families(std::move(families), set);
-  for (Family& family : data.families) family.setup_us = median_setup_us(tables, family);
+  data.families = std::move(input.families);
   data.schema = schema;
   data.best_tflops = best.forest;
   data.best_features = best.features;

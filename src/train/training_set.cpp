@@ -248,8 +248,9 @@ class FeatureValues {
     }
   }
 
-  std::vector<double> of(const TrainingSet& set, std::size_t problem) const {
-    const std::size_t begin = set.first_row[problem], end = set.first_row[problem + 1];
+  /// Of the problem's first `rows` rows.
+  std::vector<double> of(const TrainingSet& set, std::size_t problem, std::size_t rows) const {
+    const std::size_t begin = set.first_row[problem], end = begin + rows;
     ConfigTable configs(*set.configs.front().space);
     std::vector<Traits> traits;
     for (std::size_t r = begin; r < end; ++r) {
@@ -299,7 +300,11 @@ double TrainingSet::log_best(std::size_t problem) const noexcept {
 }
 
 std::vector<double> TrainingSet::features_of(std::size_t problem) const {
-  return feature_values->of(*this, problem);
+  return feature_values->of(*this, problem, first_row[problem + 1] - first_row[problem]);
+}
+
+std::vector<double> TrainingSet::first_features_of(std::size_t problem) const {
+  return feature_values->of(*this, problem, 1);
 }
 
 TrainingSet make_training_set(std::span<const MeasurementTable> tables, std::span<const Family> families,

@@ -63,6 +63,8 @@ struct TrainingSet {
   /// The feature values of a problem's rows, row-major. Computed at each call: all values together take far
   /// more memory than the rows.
   std::vector<double> features_of(std::size_t problem) const;
+  /// Those of the problem's first row.
+  std::vector<double> first_features_of(std::size_t problem) const;
   std::shared_ptr<const FeatureValues> feature_values;  ///< computes them
 };
 

@@ -143,6 +143,61 @@ TEST(Train, EqualDataGivesEqualBytes) {
   EXPECT_NE(train_toy(other).model.bytes(), again.model.bytes());
 }
 
+/// How often the first fold began to grow.
+int grown_one_by_one(TrainOptions options, const TrainingResult& together) {
+  options.parameters.growth = FoldGrowth::one_by_one;
+  const MeasurementTable table = toy::measurements(120, 3);
+  int begun = 0;
+  const TrainingResult alone =
+      train(std::span(&table, 1), {toy::family(Layout::rcr), toy::family(Layout::crr)}, toy::schema(),
+            options, [&](const std::string& text) {
+              begun += text.find(fmt::format(": fold 1 of {}, 1 trees", options.folds)) != text.npos;
+            });
+  EXPECT_EQ(alone.model.bytes(), together.model.bytes());
+  for (std::size_t i = 0; i < alone.targets.size(); ++i) {
+    const CrossValidation &a = alone.targets[i].validation, &b = together.targets[i].validation;
+    EXPECT_EQ(a.rounds, b.rounds);
+    EXPECT_EQ(a.curve, b.curve);
+    EXPECT_EQ(a.out_of_fold, b.out_of_fold);
+    EXPECT_EQ(a.efficiency.p10, b.efficiency.p10);
+    for (std::size_t f = 0; f < a.folds.size(); ++f) {
+      EXPECT_EQ(a.folds[f].efficiency.mean, b.folds[f].efficiency.mean);
+      EXPECT_EQ(a.folds[f].train_rows, b.folds[f].train_rows);
+    }
+    EXPECT_EQ(alone.targets[i].split_counts, together.targets[i].split_counts);
+  }
+  return begun;
+}
+
+TEST(Train, FoldsThatGrowOneByOneGiveTheSameModel) {
+  grown_one_by_one(quick_options(), trained());
+  TrainOptions ends_early = quick_options();
+  ends_early.targets = {Target::rank, Target::latency};
+  ends_early.hard_rounds = 1;
+  ends_early.parameters.rounds = 40;
+  ends_early.parameters.patience = ends_early.parameters.check_every = 1;
+  ends_early.folds = 12;
+  EXPECT_GT(grown_one_by_one(ends_early, train_toy(ends_early)), 4)
+      << "2 targets with 2 cross-validations each; folds had to grow longer";
+  TrainOptions no_split = quick_options();
+  no_split.parameters.min_rows = 700;  // of about 1000 rows in 4 folds: some folds add no tree
+  grown_one_by_one(no_split, train_toy(no_split));
+}
+
+TEST(Train, LargeSetsGrowOneByOne) {
+  TrainingSet set;
+  set.features = 1000;
+  set.rows.resize(kTogetherValues / set.features);
+  TrainParameters automatic, together, one_by_one;
+  together.growth = FoldGrowth::together;
+  one_by_one.growth = FoldGrowth::one_by_one;
+  EXPECT_EQ(growth_of(automatic, set), FoldGrowth::together);
+  EXPECT_EQ(growth_of(one_by_one, set), FoldGrowth::one_by_one);
+  set.features = 1001;
+  EXPECT_EQ(growth_of(automatic, set), FoldGrowth::one_by_one);
+  EXPECT_EQ(growth_of(together, set), FoldGrowth::together);
+}
+
 /// Ends a training as Ctrl-C does.
 struct Stopped {};
 
