@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <kscout/backend.h>
+#include <kscout/conv_problem.h>
 #include <kscout/error.h>
 #include <kscout/family.h>
 #include <kscout/grouped_gemm.h>
@@ -284,6 +285,37 @@ TEST_F(Cuda, GroupedKernelsComputeWhatWasAsked) {
       }
     }
   }
+}
+
+/// Every kernel in each direction: loads of 16, 4 and 2 bytes, merged groups of which the last are not full,
+/// classes of strides, depth, split-K.
+TEST_F(Cuda, GroupwiseKernelsComputeWhatWasAsked) {
+  constexpr std::string_view kShapes[] = {
+      "4x64x15x17:64x3x3:bf16:nhwgc:g=4:pad=1",
+      "2x96x15x17:48x3x3:fp16:nhwgc:g=6:pad=1:stride=2",
+      "3x40x14x9:40x3x3:bf16:nhwgc:g=10:pad=1:stride=2x3:dilation=2",
+      "5x33x11x13:22x2x3:bf16:nhwgc:g=11:left_pad_h=1:right_pad_w=2",
+      "2x64x31x33:64x5x5:bf16:nhwgc:g=64:pad=2",
+      "2x36x31x33:36x3x7:fp16:nhwgc:g=36:pad=1x3:stride=2",
+      "2x21x19x18:21x4x3:bf16:nhwgc:g=21:stride=3:dilation=2",
+      "2x24x5x6x7:48x3x2x3:bf16:ndhwgc:g=3:pad=1:stride=2",
+      "2x16x5x9x8:16x3x3x3:bf16:ndhwgc:g=16:pad=1",
+      "4x3x30x30:17x3x3:bf16:nhwgc:pad=1",
+  };
+  int ran = 0;
+  for (const Op op : kDirections) {
+    for (const std::string_view shape : kShapes) {
+      const ConvProblem problem = parse_conv_problem(std::string(word(op)) + ":" + std::string(shape));
+      const Family family = enumerate({"groupwise", signature_of(problem), gpu().device(), "default", ""});
+      for (std::size_t i = 0; i < family.configs.size(); ++i) {
+        if (!gpu().refusal(problem, family.configs[i]).empty()) continue;
+        const Verification found = run_and_check(problem, family.configs[i]);
+        EXPECT_LE(found.error, 1) << print(problem) << " " << family.name(i) << ": " << found.where;
+        ++ran;
+      }
+    }
+  }
+  EXPECT_GT(ran, 700);
 }
 
 TEST_F(Cuda, OneWrongElementIsFound) {
