@@ -13,6 +13,7 @@
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/cudnn_graph.h"
 #include "core/fail.h"
+#include "provider/joint.h"
 
 namespace kscout::bench {
 
@@ -67,7 +68,7 @@ ConvMatch::Ready ConvMatch::choose(const ConvProblem& problem) const {
   for (std::size_t i = 0; i < count; ++i) {
     try {
       ready.launch = cuda_backend().prepare(problem, ranked[i].config);
-      ready.config = ranked[i].config;
+      ready.config = member_config(ranked[i].config);
       return ready;
     } catch (const Error& error) {
       if (error.code() != Errc::unsupported) throw;

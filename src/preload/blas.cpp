@@ -109,6 +109,9 @@ BlasServer::~BlasServer() = default;
 int BlasServer::threads_for(kscout_entry entry, const GemmProblem& problem) {
   int most = max_threads_;
   if (most == 0) {
+    // A fork waits for the lock. Without it, a child could inherit a static object that another thread was
+    // initialising, and would wait for that thread for ever.
+    const std::scoped_lock lock(mutex_);
     const FloatingPoint guard;
     max_threads_ = most = allowed_threads();
   }

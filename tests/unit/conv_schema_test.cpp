@@ -93,14 +93,15 @@ TEST(ConvSchema, DescribesTheConfigsOfEveryProvider) {
 
 TEST(ConvSchema, SchemasOfOneProviderShareItsGeometry) {
   const Schema& every = Schema::find("conv");
-  for (const char* const name : {"conv_ck_tile", "conv_cpu", "conv_gpu", "conv_miopen"}) {
+  for (const char* const name : {"conv_ck_tile", "conv_cpu", "conv_gpu", "conv_miopen", "conv_nvidia"}) {
     SCOPED_TRACE(name);
     const auto& terms = Schema::find(name).data().terms;
     ASSERT_GE(terms.size(), every.data().terms.size());
     EXPECT_TRUE(std::equal(every.data().terms.begin(), every.data().terms.end(), terms.begin()));
   }
   for (const auto& [name, provider, device] :
-       {std::tuple("conv_gpu", "cudnn", "h200"), std::tuple("conv_miopen", "miopen", "gfx90a")}) {
+       {std::tuple("conv_gpu", "cudnn", "h200"), std::tuple("conv_nvidia", "nvidia_conv", "h100"),
+        std::tuple("conv_miopen", "miopen", "gfx90a")}) {
     SCOPED_TRACE(name);
     for (const Op op : kDirections) {
       const Schema schema = Schema::find(name).for_op(op);
@@ -137,6 +138,7 @@ TEST(ConvSchema, IsTheDefaultOfProvidersWithoutOneOfTheirOwn) {
     EXPECT_EQ(default_schema(op, "ck_tile", DeviceKind::gpu), "conv_ck_tile");
     EXPECT_EQ(default_schema(op, "native", DeviceKind::cpu), "conv_cpu");
     EXPECT_EQ(default_schema(op, "cudnn", DeviceKind::gpu), "conv_gpu");
+    EXPECT_EQ(default_schema(op, "nvidia_conv", DeviceKind::gpu), "conv_nvidia");
     EXPECT_EQ(default_schema(op, "miopen", DeviceKind::gpu), "conv_miopen");
     EXPECT_EQ(default_schema(op, "another", DeviceKind::gpu), "conv");
   }

@@ -515,6 +515,7 @@ class ConvOperation final : public StructOperation<ConvProblem> {
     if (provider == "native") return "conv_cpu";
     if (provider == "miopen") return "conv_miopen";
     if (provider == "ck_tile") return "conv_ck_tile";
+    if (provider == "nvidia_conv") return "conv_nvidia";
     return provider == "cudnn" ? "conv_gpu" : "conv";
   }
   /// Layers of networks and random convolutions.
