@@ -1,10 +1,11 @@
 // Measures speed and memory of datasets that are larger than memory.
 //
 //   dataset [--rows N] [--folder DIR [--steps merge,reduce]]       100,000,000 rows without an argument
+//   dataset --rows 5000000 --steps generate,merge,train,evaluate   trains a few trees, evaluates the model
 //
 // Writes two datasets of N / 2 rows each, then merges, describes and reduces them, each in a process of its
 // own, so that each step has a peak of its own. With --folder, the files are kept, and later runs may do
-// single steps.
+// single steps. Steps train and evaluate run only where --steps names them.
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
@@ -34,6 +35,7 @@ struct Arguments {
   std::size_t rows = 100'000'000;
   std::string folder;
   std::vector<std::string> steps = {"generate", "merge", "describe", "reduce"};
+  std::string growth = "auto";
 };
 
 /// The problems and configs of a dataset of `rows` rows, both in file order.
@@ -120,6 +122,19 @@ Step step(std::string_view name, const Work& work) {
   return done;
 }
 
+constexpr int kTrees = 3;
+
+/// Runs the program beside this one's folder in place of this process, without its output.
+[[noreturn]] void run_program(std::vector<std::string> words) {
+  const fs::path program = fs::read_symlink("/proc/self/exe").parent_path().parent_path() / "kscout-lab";
+  words.insert(words.begin(), program);
+  std::vector<char*> pointers;
+  for (std::string& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  if (std::freopen("/dev/null", "w", stdout)) execv(program.c_str(), pointers.data());
+  fail(Errc::not_found, "{}: cannot be started; build it", program.string());
+}
+
 int run(const Arguments& arguments) {
   const test::TemporaryFolder own;
   const fs::path folder = arguments.folder.empty() ? own.path() : fs::path(arguments.folder);
@@ -171,7 +186,22 @@ int run(const Arguments& arguments) {
       if (!done) fail(Errc::corrupt_data, "the merged rows are not in file order");
       fmt::print("{} rows stay\n", done->rows);
     });
-  fmt::print("RESULT dataset.peak_mb {:.0f} MB\n", peak_mb);
+  if (peak_mb > 0) fmt::print("RESULT dataset.peak_mb {:.0f} MB\n", peak_mb);
+  const fs::path model = folder / "model";
+  if (asked("train")) {
+    const std::string trees = std::to_string(kTrees);
+    const Step done = step("train", [&] {
+      run_program({"train", "--data", merged, "--targets", "relative", "--rounds", trees, "--min-rounds",
+                   trees, "--growth", arguments.growth, "--out", model});
+    });
+    fmt::print("RESULT dataset.train_peak_mb {:.0f} MB\n", done.peak_mb);
+  }
+  if (asked("evaluate")) {
+    const Step done = step("evaluate", [&] {
+      run_program({"evaluate", "--model", model, "--data", merged, "--in-sample", "--worst", "0"});
+    });
+    fmt::print("RESULT dataset.evaluate_peak_mb {:.0f} MB\n", done.peak_mb);
+  }
   return 0;
 }
 
@@ -182,7 +212,10 @@ int main(int argc, char** argv) {
   Arguments arguments;
   app.add_option("--rows", arguments.rows, "rows of both datasets together")->capture_default_str();
   app.add_option("--folder", arguments.folder, "keeps the files");
-  app.add_option("--steps", arguments.steps, "of generate, merge, describe, reduce; of files in --folder")
+  app.add_option("--steps", arguments.steps,
+                 "of generate, merge, describe, reduce, train, evaluate; of files in --folder")
       ->delimiter(',');
+  app.add_option("--growth", arguments.growth, "of the folds in step train: auto, together, one_by_one")
+      ->capture_default_str();
   return kscout::bench::run_bench("dataset", app, argc, argv, [&] { return run(arguments); });
 }

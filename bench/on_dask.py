@@ -7,21 +7,33 @@ Kernels are replaced by a sleep (python/tests/fixed_worker.py), so that workers 
     RESULT dask.rows_per_second        measured rows that reach the coordinator's folder, kernels without a sleep, 4 workers
     RESULT dask.simulated_rows_per_second    rows that the coordinator itself takes from 1,000 workers
     RESULT dask.coordinator_share      its share of one CPU for 1,000 workers that measure --rate rows a second each
+
+With --train-seeds N, only compares trainings: N seeds of `kscout train` and of LightGBM on two workers, by their choices
+on held-out problems.
+
+    RESULT dask.train_difference       mean efficiency on two workers less that of `kscout train`, in points
+    RESULT dask.train_difference_error its standard error
 """
 
 import argparse
+import json
 import os
 import pathlib
 import pickle
+import statistics
 import tempfile
 import time
 
 import distributed
+import lightgbm
+import numpy
 
 import kscout.dask
-from kscout import _dask_sweep
+from kscout import _dask_sweep, _dask_train, _program
 
-WORKER = pathlib.Path(__file__).resolve().parents[1] / "python/tests/fixed_worker.py"
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+WORKER = ROOT / "python/tests/fixed_worker.py"
+DATA = ROOT / "data/gemm_fp32_zen4-2c"
 SHARDS = 16
 GOAL = 0.9
 
@@ -87,12 +99,67 @@ def question_seconds(workers=50, rounds=20):
         return (time.process_time() - begin) / rounds / workers
 
 
+def efficiency(scores, sizes, tflops, raced):
+    """Mean efficiency of the choices by scores, in percent."""
+    reached, first = [], 0
+    for size in sizes:
+        rows = slice(first, first + size)
+        best = numpy.where(raced[rows], 0, tflops[rows]).max()
+        reached.append(min(tflops[rows][numpy.argmax(scores[rows])] / best, 1))
+        first += size
+    return 100 * statistics.mean(reached)
+
+
+def compare_trainings(target, rounds, seeds):
+    """Prints the efficiencies of both trainers; returns the mean difference and its standard error."""
+    with (
+        tempfile.TemporaryDirectory() as temporary,
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, resources={"kscout": 1}, dashboard_address=None) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        folder = pathlib.Path(temporary)
+        train, held_out = f"{DATA}.train.parquet", f"{DATA}.held_out.parquet"
+        halves = ["--out", folder / "a.parquet", "--held-out-out", folder / "b.parquet"]
+        _program.call("dataset", "split", train, "--held-out", 0.5, *halves, quiet=True)
+        local, on_dask, spec = [], [], None
+        for seed in range(seeds):
+            model = folder / f"model{seed}"
+            exactly = ["--rounds", rounds, "--min-rounds", rounds, "--patience", rounds, "--folds", 2]
+            _program.call("train", "--data", train, "--targets", target, *exactly, "--seed", seed, "--out", model, quiet=True)
+            evaluation = folder / "evaluation.json"
+            _program.call("evaluate", "--model", model, "--data", held_out, "--out", evaluation, quiet=True)
+            local.append(json.loads(evaluation.read_text())["efficiency"]["mean"])
+            if spec is None:
+                spec = json.loads((model / "feature_spec.json").read_text())
+                label = f"label_{target}"
+                of = spec["schema"], spec["feature_names"]
+                parts = [client.submit(_dask_train.partition_of, str(folder / f"{half}.parquet"), *of, [label]) for half in "ab"]
+                features, columns, sizes = _dask_train.partition_of(held_out, *of, ["tflops", "raced"])
+            spec["params"]["seed"] = seed
+            booster = lightgbm.Booster(model_str=_dask_train.grow(client, parts, target, spec, rounds))
+            on_dask.append(efficiency(booster.predict(features), sizes, columns["tflops"], columns["raced"].astype(bool)))
+            print(f"{target} seed {seed}: kscout train {local[-1]:.2f} %, two workers {on_dask[-1]:.2f} %", flush=True)
+    for name, found in (("kscout train", local), ("two workers", on_dask)):
+        span = f"from {min(found):.2f} to {max(found):.2f}"
+        print(f"{name}: mean {statistics.mean(found):.3f} %, {span}, standard deviation {statistics.stdev(found):.3f}")
+    error = ((statistics.variance(local) + statistics.variance(on_dask)) / seeds) ** 0.5
+    return statistics.mean(on_dask) - statistics.mean(local), error
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--problems", type=int, default=64)
     parser.add_argument("--sleep", type=float, default=0.03, help="seconds of a row")
     parser.add_argument("--rate", type=float, default=100, help="rows a second of one worker in the simulation")
+    parser.add_argument("--train-seeds", type=int, default=0, help="2 or more: compares trainings instead")
+    parser.add_argument("--train-target", default="rank")
+    parser.add_argument("--train-rounds", type=int, default=150)
     options = parser.parse_args()
+    if options.train_seeds:
+        difference, error = compare_trainings(options.train_target, options.train_rounds, options.train_seeds)
+        print(f"RESULT dask.train_difference {difference:.3f} points")
+        print(f"RESULT dask.train_difference_error {error:.3f} points")
+        return 0
     with tempfile.TemporaryDirectory() as folder:
         words = words_of(folder, options.problems)
         seconds = {}

@@ -166,6 +166,9 @@ struct OpenDataset {
 
 MeasurementTable read_parquet_dataset(const fs::path& file, const DatasetOptions& options) {
   OpenDataset dataset(file, options, Repeats::refused);
+  // A damaged number of rows must not ask for more memory than a file of this size fills.
+  const auto stated = static_cast<std::uintmax_t>(std::max<std::int64_t>(dataset.reader.header().rows, 0));
+  dataset.builder->table().rows.reserve(std::min(stated, fs::file_size(file)));
   while (dataset.next()) {
   }
   return dataset.builder->finish(dataset.opened.config_order);

@@ -469,6 +469,7 @@ ParquetReader::ParquetReader(const std::string& path, const std::string& source)
     if (const auto status = state_->reader->GetSchema(&schema); !status.ok())
       fail(Errc::corrupt_data, "{}: {}", source, status.message());
     state_->header = header_of(*schema, source);
+    state_->header.rows = state_->reader->parquet_reader()->metadata()->num_rows();
   });
 }
 

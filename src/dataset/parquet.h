@@ -21,6 +21,7 @@ namespace kscout {
 struct ParquetHeader {
   std::map<std::string, std::string> metadata;  ///< of the file; compressed texts are unpacked
   std::vector<std::string> names;               ///< of the columns
+  std::int64_t rows = 0;
 };
 
 /// Encodes a Parquet file, as small as zstd makes it, with checksums of pages and of all bytes
