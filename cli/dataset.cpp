@@ -152,6 +152,19 @@ void describe_verb(const DatasetArguments& options) {
   }
 }
 
+void columns_verb(const DatasetArguments& options) {
+  const MeasurementTable measured = read_any(options.files.front(), options);
+  if (measured.configs.empty())
+    fail(Errc::invalid_argument, "{}: no rows, so its columns are unknown; name a dataset with rows",
+         options.files.front());
+  Table table({"column", "type", "unit", "meaning"});
+  for (const ColumnSpec& column : dataset_columns(*measured.configs.front().space)) {
+    table.add_row({text(column.name), text(word(column.type)), text(column.unit == "1" ? "" : column.unit),
+                   text(column.help)});
+  }
+  table.print(options.format);
+}
+
 /// Whether a file is Parquet without a checksum of its bytes, written by an older version or another program.
 bool has_no_checksums(const std::string& file) {
   return !file.ends_with(".csv") && fs::is_regular_file(file) && !check_parquet_checksum(file);
@@ -380,6 +393,11 @@ void setup_dataset(CLI::App& verb) {
                             describe_verb);
   one_file(part);
   add_format_option(*part, options->format, /*csv=*/false);
+
+  part =
+      add_part(verb, options, "columns", "explain the columns of a file: type, unit, meaning", columns_verb);
+  one_file(part);
+  add_format_option(*part, options->format);
 
   part =
       add_part(verb, options, "check",

@@ -60,7 +60,7 @@ class Dataset:
                 raise NotFound(f"{file}: no such dataset file")
 
     def to_arrow(self) -> pyarrow.Table:
-        """All rows; each column's metadata holds its unit and meaning."""
+        """All rows. `metadata()["units"]` holds the units of columns."""
         arrow, parquet = _needs("pyarrow", "lab"), _needs("pyarrow.parquet", "lab")
         files = [_verified(file) for file in self.files]
         try:
@@ -74,7 +74,7 @@ class Dataset:
         return self.to_arrow().to_pandas()
 
     def metadata(self) -> dict[str, Any]:
-        """The first file's metadata: op, provider, device (its facts), provenance, ..."""
+        """The first file's metadata: op, provider, device (its facts), provenance, units (of columns), ..."""
         raw = _needs("pyarrow.parquet", "lab").read_schema(_verified(self.files[0])).metadata or {}
         texts = {key.decode().removeprefix("kscout."): value.decode() for key, value in raw.items() if key.startswith(b"kscout.")}
         return {key: json.loads(text) if text[:1] in ("{", "[") else text for key, text in texts.items()}

@@ -28,7 +28,7 @@ def data(tmp_path_factory):
 
 def test_a_dataset_is_a_table(data):
     table = data.to_arrow()
-    assert table.schema.field("time_us").metadata[b"unit"] == b"us"
+    assert data.metadata()["units"]["time_us"] == "us"
     assert set(data.problems()) == {Gemm(m, n, 32) for m in (1, 8, 17, 40) for n in (16, 48, 33)}
     frame = data.to_pandas()
     assert len(frame) == table.num_rows == data.describe()[0]["rows"]

@@ -27,6 +27,7 @@ constexpr const char* kDeclarationKey =
 constexpr const char* kDeviceKey = "kscout.device";
 constexpr const char* kProvenanceKey = "kscout.provenance";
 constexpr const char* kConfigOrderKey = "kscout.config_order";
+constexpr const char* kUnitsKey = "kscout.units";
 
 bool is_csv(const fs::path& file) { return file.extension() == ".csv"; }
 
@@ -47,13 +48,18 @@ std::map<std::string, std::string> file_metadata(const MeasurementTable& table, 
                                                  const std::vector<KernelConfig>& family_order) {
   Json order = Json::array();
   for (const KernelConfig& config : family_order) order.push_back(config_text(config));
+  Json units = Json::object();
+  for (const ColumnSpec& column : dataset_columns(space)) {
+    if (column.unit != "1") units[column.name] = column.unit;
+  }
   std::map<std::string, std::string> metadata = {
       {kVersionKey, std::to_string(kDatasetVersion)},
       {kOpKey, std::string(word(space.op))},
       {kProviderKey, std::string(space.provider)},
       {kDeviceKey, record_json(table.device).dump()},
       {kProvenanceKey, Json(table.metadata).dump(-1, ' ', false, Json::error_handler_t::replace)},
-      {kConfigOrderKey, order.dump()}};
+      {kConfigOrderKey, order.dump()},
+      {kUnitsKey, units.dump()}};
   if (const auto declaration = declaration_of(space.provider); !declaration.empty())
     metadata[kDeclarationKey] = declaration;
   return metadata;

@@ -11,7 +11,6 @@
 #include <arrow/api.h>
 #include <arrow/io/file.h>
 #include <arrow/io/memory.h>
-#include <arrow/ipc/writer.h>
 #include <arrow/record_batch.h>
 #include <arrow/util/base64.h>
 #include <arrow/util/key_value_metadata.h>
@@ -186,7 +185,7 @@ class ColumnReader {
 };
 
 /// Texts longer than this are stored as base64 of gzip, under their key with kPackedEnding: Parquet does not
-/// compress its footer, and Arrow stores these texts twice there.
+/// compress its footer.
 constexpr std::size_t kLongText = 2000;
 constexpr std::string_view kPackedEnding = ".gz";
 
@@ -281,8 +280,9 @@ bool mostly_distinct(const std::vector<double>& numbers) {
   return 2 * bits.size() > numbers.size();
 }
 
-/// Zstandard at its highest level, with every column of a row group in one page (Arrow's default begins a
-/// page every 20,000 rows). Files become smaller and take longer to write (docs/formats/dataset.md).
+/// Zstandard, with every column of a row group in one page (Arrow's default begins a page every 20,000 rows),
+/// and without the columns' minimum and maximum, which are a quarter of the footer. Files become smaller and
+/// take longer to write (docs/formats/dataset.md).
 std::shared_ptr<parquet::WriterProperties> small_file(const std::vector<ColumnSpec>& specs,
                                                       const Block& block, int level) {
   constexpr std::int64_t kPageBytes = 1 << 30;  // page sizes are 32-bit integers
@@ -293,6 +293,7 @@ std::shared_ptr<parquet::WriterProperties> small_file(const std::vector<ColumnSp
       ->max_row_group_length(rows)
       ->max_rows_per_page(rows)
       ->data_pagesize(kPageBytes)
+      ->disable_statistics()
       ->enable_page_checksum();
   for (std::size_t c = 0; c < specs.size(); ++c) {
     if (mostly_distinct(block.columns[c].number)) builder.disable_dictionary(specs[c].name);
@@ -362,40 +363,19 @@ class ChecksumStream : public arrow::io::OutputStream {
 struct ParquetWriter::State {
   std::vector<ColumnSpec> specs;
   std::shared_ptr<ChecksumStream> sink;
-  std::optional<Block>
-      first;  ///< not written yet: a file of one row group has its metadata in the schema, too
+  std::optional<Block> first;  ///< not written yet: a file of one row group is compressed more
   std::unique_ptr<parquet::arrow::FileWriter> writer;
 
-  std::shared_ptr<arrow::Schema> schema(const std::map<std::string, std::string>& metadata) const {
+  /// Creates the file for blocks like `block`.
+  void open(const Block& block, int level) {
     arrow::FieldVector fields;
-    for (const ColumnSpec& spec : specs) {
-      fields.push_back(
-          arrow::field(spec.name, arrow_type(spec.type), spec.nullable,
-                       arrow::key_value_metadata({{"unit", spec.unit}, {"meaning", spec.help}})));
-    }
-    return arrow::schema(std::move(fields), packed_texts(metadata));
-  }
-
-  /// Creates the file for blocks like `block`; without metadata, they are added at the end.
-  void open(const Block& block, const std::map<std::string, std::string>* metadata, int level) {
-    parquet::ArrowWriterProperties::Builder as_arrow;
-    if (metadata) as_arrow.store_schema();
-    static const std::map<std::string, std::string> none;
+    for (const ColumnSpec& spec : specs)
+      fields.push_back(arrow::field(spec.name, arrow_type(spec.type), spec.nullable));
     auto opened =
-        parquet::arrow::FileWriter::Open(*schema(metadata ? *metadata : none), arrow::default_memory_pool(),
-                                         sink, small_file(specs, block, level), as_arrow.build());
+        parquet::arrow::FileWriter::Open(*arrow::schema(std::move(fields)), arrow::default_memory_pool(),
+                                         sink, small_file(specs, block, level));
     require(opened.status(), "Parquet writer");
     writer = std::move(*opened);
-  }
-
-  /// Adds what open() stores when it has the metadata: they, and Arrow's own form of the schema with them.
-  void add_metadata(const std::map<std::string, std::string>& metadata) {
-    const auto whole = schema(metadata);
-    auto bytes = arrow::ipc::SerializeSchema(*whole);
-    require(bytes.status(), "Parquet writer");
-    auto texts = whole->metadata()->Copy();
-    texts->Append("ARROW:schema", arrow::util::base64_encode((*bytes)->ToString()));
-    require(writer->AddKeyValueMetadata(texts), "Parquet writer");
   }
 
   /// Column by column, so that one column exists twice.
@@ -423,7 +403,7 @@ void ParquetWriter::add(Block block) {
     return;
   }
   if (!state_->writer) {
-    state_->open(*state_->first, nullptr, kFastLevel);
+    state_->open(*state_->first, kFastLevel);
     state_->write(*std::exchange(state_->first, std::nullopt));
   }
   state_->write(block);
@@ -433,11 +413,10 @@ void ParquetWriter::finish(const std::map<std::string, std::string>& metadata) {
   constexpr int kBestLevel = 22;
   if (!state_->writer) {
     if (!state_->first) add(empty_block(state_->specs));
-    state_->open(*state_->first, &metadata, kBestLevel);
+    state_->open(*state_->first, kBestLevel);
     state_->write(*std::exchange(state_->first, std::nullopt));
-  } else {
-    state_->add_metadata(metadata);
   }
+  require(state_->writer->AddKeyValueMetadata(packed_texts(metadata)), "Parquet writer");
   state_->sink->begin_end();
   require(state_->writer->Close(), "Parquet writer");
   state_->sink->finish();

@@ -25,8 +25,8 @@ struct ParquetHeader {
 };
 
 /// Encodes a Parquet file, as small as zstd makes it, with checksums of pages and of all bytes
-/// (core/parquet_checksum.h); units and meanings go into the columns' metadata. Texts of `metadata` above
-/// 2,000 bytes are stored as base64 of gzip, under their key with ".gz".
+/// (core/parquet_checksum.h). Texts of `metadata` above 2,000 bytes are stored as base64 of gzip, under their
+/// key with ".gz".
 std::string parquet_bytes(const std::vector<ColumnSpec>& specs, const Block& block,
                           const std::map<std::string, std::string>& metadata);
 
