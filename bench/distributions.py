@@ -124,4 +124,7 @@ def tables(folder, model="models/gemm_bf16_h200", *flags):
 
 
 if __name__ == "__main__":
-    {"lists": lists, "tables": tables}[sys.argv[1]](*sys.argv[2:])
+    verb = {"lists": lists, "tables": tables}.get(sys.argv[1] if len(sys.argv) > 2 else "")
+    if not verb:
+        sys.exit(__doc__)
+    verb(*sys.argv[2:])
