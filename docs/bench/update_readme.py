@@ -83,6 +83,12 @@ MEANING = {
     "family.full_ms": "the same again in that process",
     "search.measured_with_model_share": "share of the best measured speed that `kscout search --measure` finds by timing 5 % of the configs",
     "search.measured_without_model_share": "the same without a model for the device, at least 24",
+    "moe.efficiency_mean": "H100: share of the best speed that a tuned table of a mixture-of-experts layer reaches, stored times, mean of four layers",
+    "moe.efficiency_least_table": "the same for the worst of the four tables",
+    "moe.geomean_vs_default": "H100: speed of the table's configs, relative to the engine's default config; geometric mean",
+    "moe.min_vs_default": "the same ratio, worst number of tokens",
+    "triton_model_2_efficiency": "H100: share of the best speed of a Triton matmul's config, the model's best two timed; mean of 27 shapes",
+    "triton_model_2_preparation": "time to prepare a new shape, as a share of triton.autotune's",
 }
 
 
