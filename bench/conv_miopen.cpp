@@ -102,8 +102,7 @@ Results evaluate_one(const MeasurementTable& table, const std::string& model) {
         model, found.trained_on);
   Results results;
   results.ours = std::move(found.evaluation.results);
-  results.fixed =
-      evaluate(parts.held_out, fixed_order(parts.training), measured_pool(parts.held_out)).results;
+  results.fixed = evaluate(parts.held_out, fixed_order(parts.training), measured_pool).results;
   return results;
 }
 

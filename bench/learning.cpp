@@ -137,7 +137,7 @@ class Replay {
       return Scores{
           .score = models[of]->score_configs(problem, as_table(configs)), .tflops = {}, .confidence = {}};
     };
-    return evaluate(table, scorer, measured_pool(table)).overall;
+    return evaluate(table, scorer, measured_pool).overall;
   }
 
   static ConfigTable as_table(std::span<const KernelConfig> configs) {

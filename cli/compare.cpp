@@ -34,7 +34,7 @@ std::vector<EvaluatedPick> picks_of(const std::string& path, const CompareOption
     fail(Errc::invalid_argument, "{} is a model: on which measurements? give --data FILE", path);
   ModelEvaluationOptions how;
   how.in_sample = options.in_sample;
-  return evaluated_picks(evaluate_model(path, read_dataset(options.data), how).evaluation);
+  return evaluated_picks(evaluate_model(path, read_compact({{options.data}}), how).evaluation);
 }
 
 /// Throws unless `before` is a model for any CPU and `after` one of a CPU, in a folder.

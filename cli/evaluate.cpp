@@ -10,8 +10,7 @@
 #include <fmt/format.h>
 
 #include "core/fail.h"
-#include "dataset/dataset.h"
-#include "dataset/operations.h"
+#include "dataset/compact_table.h"
 #include "evaluate/baselines.h"
 #include "evaluate/reference_problems.h"
 #include "evaluate_report.h"
@@ -235,13 +234,12 @@ void print_text(const ModelEvaluation& e, std::size_t worst) {
 }
 
 /// The problems of these layouts; all problems when none is named.
-MeasurementTable of_layouts(MeasurementTable table, const std::vector<std::string>& names) {
+CompactTable of_layouts(CompactTable table, const std::vector<std::string>& names) {
   if (names.empty()) return table;
   std::set<Layout> layouts;
   for (const auto& name : names) layouts.insert(parse<Layout>(name));
   const std::size_t problems = table.problems.size();
-  keep_problems(table,
-                [&](const Problem& problem) { return layouts.contains(signature_of(problem).layout); });
+  table.keep_problems([&](const Problem& problem) { return layouts.contains(signature_of(problem).layout); });
   if (table.problems.empty()) {
     fail(Errc::invalid_argument, "--layout {}: none of the {} problems has such a layout",
          fmt::join(names, ","), problems);
@@ -250,7 +248,7 @@ MeasurementTable of_layouts(MeasurementTable table, const std::vector<std::strin
 }
 
 /// The problems of a file, with its weights; all problems when none is named.
-MeasurementTable of_file(MeasurementTable table, const std::string& file) {
+CompactTable of_file(CompactTable table, const std::string& file) {
   if (file.empty()) return table;
   const Operation& of = operation(table.problems.front().op());
   std::unordered_map<Problem, double> wanted;
@@ -261,7 +259,7 @@ MeasurementTable of_file(MeasurementTable table, const std::string& file) {
       wanted[problem] += problem.weight();
   }
   const std::size_t problems = table.problems.size();
-  keep_problems(table, [&](const Problem& problem) { return wanted.contains(problem); });
+  table.keep_problems([&](const Problem& problem) { return wanted.contains(problem); });
   if (table.problems.empty()) {
     fail(Errc::invalid_argument,
          "--problems {}: none of its {} {} is among the {} of the data; measure them with kscout sweep "
@@ -276,7 +274,7 @@ MeasurementTable of_file(MeasurementTable table, const std::string& file) {
 }
 
 /// The problems that --store compares the model and the library on.
-MeasurementTable for_store(const EvaluateOptions& options, MeasurementTable data) {
+CompactTable for_store(const EvaluateOptions& options, CompactTable data) {
   const Device trained = model_device(options.model);
   if (trained.name == data.device.name) return data;
   if (trained.kind != DeviceKind::gpu || data.device.kind != DeviceKind::gpu) {
@@ -286,7 +284,7 @@ MeasurementTable for_store(const EvaluateOptions& options, MeasurementTable data
          "of '{}' and the data of '{}'",
          options.model, trained.name, data.device.name);
   }
-  MeasurementTable with = with_first_suggestion(data);
+  CompactTable with = with_first_suggestion(data);
   if (with.problems.empty()) {
     fail(Errc::invalid_argument,
          "--store compares with the library's first suggestion, which was not measured: sweep it too, with "
@@ -297,9 +295,9 @@ MeasurementTable for_store(const EvaluateOptions& options, MeasurementTable data
 
 void evaluate_verb(EvaluateOptions& options) {
   if (!options.target.empty()) options.how.target = parse<Target>(options.target);
-  if (!options.train_data.empty()) options.how.training = read_datasets(options.train_data);
-  MeasurementTable evaluated =
-      options.data.empty() ? read_kept(options.model, options.how) : read_datasets(options.data);
+  if (!options.train_data.empty()) options.how.training = read_compact(options.train_data);
+  CompactTable evaluated =
+      options.data.empty() ? read_kept(options.model, options.how) : read_compact(options.data);
   evaluated = of_file(of_layouts(std::move(evaluated), options.layouts), options.problems);
   if (options.store) evaluated = for_store(options, std::move(evaluated));
   const ModelEvaluation e =
@@ -340,23 +338,17 @@ void evaluate_verb(EvaluateOptions& options) {
 
 }  // namespace
 
-MeasurementTable read_datasets(const std::vector<std::string>& files) {
-  std::vector<MeasurementTable> tables;
-  for (const auto& file : files) tables.push_back(read_dataset(file));
-  return tables.size() == 1 ? std::move(tables.front()) : merge(tables, Keep::error);
-}
-
-MeasurementTable read_kept(const std::string& model, ModelEvaluationOptions& how) {
+CompactTable read_kept(const std::string& model, ModelEvaluationOptions& how) {
   const fs::path file = fs::path(model) / kKeptMeasurements;
   if (!fs::is_regular_file(file)) {
     fail(Errc::invalid_argument, "evaluate on what? {} has no {} (kscout tune keeps it there); give --data",
          model, kKeptMeasurements);
   }
-  MeasurementTable kept = read_dataset(file);
+  CompactTable kept = read_compact({{file.string()}});
   const auto trained = training_sizes(model);
   if (!trained || how.training) return kept;
-  MeasurementTable training =
-      table_of_problems(kept, [&](const Problem& problem) { return trained->contains(sizes_of(problem)); });
+  CompactTable training =
+      kept.of_problems([&](const Problem& problem) { return trained->contains(sizes_of(problem)); });
   if (!training.problems.empty()) how.training = std::move(training);
   return kept;
 }

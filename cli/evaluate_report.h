@@ -17,9 +17,6 @@ void print_evaluation(const ModelEvaluation& evaluation, Format format,
 /// Reads the measurements that `kscout tune` kept in a model's folder. The rows of the model's training sizes
 /// become `how.training` unless it is set: the static baselines are chosen on them. Throws invalid_argument
 /// when there is no such file.
-MeasurementTable read_kept(const std::string& model, ModelEvaluationOptions& how);
-
-/// Reads datasets and merges them.
-MeasurementTable read_datasets(const std::vector<std::string>& files);
+CompactTable read_kept(const std::string& model, ModelEvaluationOptions& how);
 
 }  // namespace kscout::cli

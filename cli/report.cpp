@@ -46,7 +46,7 @@ Subject subject_of(const fs::path& path) {
 }
 
 /// Reads datasets in Parquet: a roofline needs the facts of the device, which CSV lacks.
-MeasurementTable read_parquet(const std::vector<std::string>& files) {
+CompactTable read_parquet(const std::vector<std::string>& files) {
   for (const std::string& file : files) {
     if (file.ends_with(".csv"))
       fail(Errc::invalid_argument,
@@ -55,7 +55,7 @@ MeasurementTable read_parquet(const std::vector<std::string>& files) {
            "FILE.parquet",
            file, file);
   }
-  return read_datasets(files);
+  return read_compact(files);
 }
 
 std::string report_of(const ReportOptions& options) {
@@ -68,8 +68,7 @@ std::string report_of(const ReportOptions& options) {
     return dataset_report(fs::path(options.of).filename().string(), read_parquet({options.of}));
   ModelEvaluationOptions how;
   how.in_sample = options.in_sample;
-  const MeasurementTable data =
-      options.data.empty() ? read_kept(options.of, how) : read_parquet(options.data);
+  const CompactTable data = options.data.empty() ? read_kept(options.of, how) : read_parquet(options.data);
   return model_report(options.of, data, how);
 }
 

@@ -241,10 +241,12 @@ void train_verb(TrainArguments& options) {
   TrainingInput input =
       training_input(tables, families_of(tables, options.rules, options.train.devices, options.epilogues),
                      *schema, options.train);
-  tables = tried_problems(tables);  // the others' memory is needed
+  std::vector<CompactTable> tried;
+  for (const MeasurementTable& table : tables) tried.push_back(tried_problems(table));
+  tables.clear();  // their memory is needed
   const auto result = train(std::move(input), schema, options.train, progress_or_end(line, kept));
   write_model_folder(options.out, result, origin);
-  record_reference_times(options.out, tables);
+  record_reference_times(options.out, tried);
   remove_checkpoint(kept);
   print_summary(result, options.format);
   if (options.any_cpu) print_devices(result, options.format);

@@ -127,7 +127,7 @@ fs::path write_tune_report(const TunedOp& done) {
   const fs::path model = model_of(done);
   try {
     ModelEvaluationOptions how;
-    const MeasurementTable kept = read_kept(model.string(), how);
+    const CompactTable kept = read_kept(model.string(), how);
     fs::path report = model / kReportFile;
     write_file_atomically(report, report_page(model_report(model, kept, how)));
     return report;

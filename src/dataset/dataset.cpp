@@ -29,8 +29,6 @@ constexpr const char* kProvenanceKey = "kscout.provenance";
 constexpr const char* kConfigOrderKey = "kscout.config_order";
 constexpr const char* kUnitsKey = "kscout.units";
 
-bool is_csv(const fs::path& file) { return file.extension() == ".csv"; }
-
 const ConfigSpace& space_of(const MeasurementTable& table) {
   if (table.configs.empty()) {
     fail(Errc::invalid_argument, "a dataset needs at least one config");
@@ -162,6 +160,11 @@ struct OpenDataset {
     if (block) builder->add(*block);
     return block.has_value();
   }
+  /// A damaged number of rows must not ask for more memory than a file of this size fills.
+  std::size_t stated_rows() const {
+    const auto stated = static_cast<std::uintmax_t>(std::max<std::int64_t>(reader.header().rows, 0));
+    return std::min(stated, fs::file_size(source));
+  }
 
   std::string source;
   ParquetReader reader;
@@ -172,9 +175,7 @@ struct OpenDataset {
 
 MeasurementTable read_parquet_dataset(const fs::path& file, const DatasetOptions& options) {
   OpenDataset dataset(file, options, Repeats::refused);
-  // A damaged number of rows must not ask for more memory than a file of this size fills.
-  const auto stated = static_cast<std::uintmax_t>(std::max<std::int64_t>(dataset.reader.header().rows, 0));
-  dataset.builder->table().rows.reserve(std::min(stated, fs::file_size(file)));
+  dataset.builder->table().rows.reserve(dataset.stated_rows());
   while (dataset.next()) {
   }
   return dataset.builder->finish(dataset.opened.config_order);
@@ -182,11 +183,13 @@ MeasurementTable read_parquet_dataset(const fs::path& file, const DatasetOptions
 
 }  // namespace
 
+bool is_csv_dataset(const fs::path& file) { return file.extension() == ".csv"; }
+
 MeasurementTable read_dataset(const fs::path& file, const DatasetOptions& options) {
   if (!fs::is_regular_file(file)) fail(Errc::not_found, "{}: no such dataset file", file.string());
   return as_corrupt_data(file, [&] {
-    return is_csv(file) ? parse_dataset_csv(read_file(file), file.string(), options)
-                        : read_parquet_dataset(file, options);
+    return is_csv_dataset(file) ? parse_dataset_csv(read_file(file), file.string(), options)
+                                : read_parquet_dataset(file, options);
   });
 }
 
@@ -208,6 +211,8 @@ bool RowStream::next() {
   state_->dataset.builder->table().rows.clear();
   return as_corrupt_data(state_->file, [&] { return state_->dataset.next(); });
 }
+
+std::size_t RowStream::stated_rows() const { return state_->dataset.stated_rows(); }
 
 const MeasurementTable& RowStream::table() const noexcept { return state_->dataset.builder->table(); }
 
@@ -264,7 +269,7 @@ void DatasetWriter::finish(MeasurementTable& table, const std::vector<KernelConf
 }
 
 void write_dataset(const fs::path& file, const MeasurementTable& table, const DatasetOptions& options) {
-  if (is_csv(file)) return write_file_atomically(file, dataset_csv(table, options));
+  if (is_csv_dataset(file)) return write_file_atomically(file, dataset_csv(table, options));
   const ConfigSpace& space = space_of(table);
   MeasurementTable sorted = rows_in_file_order(table, options.providers(space.provider));
   DatasetWriter(file, space, options).finish(sorted, table.configs);

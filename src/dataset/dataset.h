@@ -38,6 +38,9 @@ struct DatasetOptions {
   std::size_t group_rows = 250'000;
 };
 
+/// Whether a dataset's name says that it is CSV.
+bool is_csv_dataset(const std::filesystem::path& file);
+
 /// Reads Parquet, or CSV when the name ends in .csv. Throws not_found, corrupt_data, unsupported (newer
 /// version).
 MeasurementTable read_dataset(const std::filesystem::path& file, const DatasetOptions& options = {});

@@ -58,7 +58,19 @@ class Collected {
   std::vector<std::string> examples_;
 };
 
-}  // namespace
+/// The final rows problem by problem, without a copy of all rows. Keeps a reference to the table.
+class FinalRows {
+ public:
+  explicit FinalRows(const MeasurementTable& table);
+  std::size_t problems() const noexcept { return first_.size() - 1; }
+  /// Those of a problem, ordered by config.
+  std::vector<FinalRow> of(std::size_t problem) const;
+
+ private:
+  const MeasurementTable& table_;
+  std::vector<std::size_t> first_;   ///< of each problem in rows_, and the end
+  std::vector<std::uint32_t> rows_;  ///< positions in the table
+};
 
 FinalRows::FinalRows(const MeasurementTable& table) : table_(table), first_(table.problems.size() + 1) {
   for (const auto& row : table.rows) ++first_[row.problem + 1];
@@ -87,6 +99,8 @@ std::vector<FinalRow> FinalRows::of(std::size_t problem) const {
     rows.push_back({table_.rows[rows_[i]].config, table_.rows[rows_[i]].measured});
   return rows;
 }
+
+}  // namespace
 
 std::vector<std::vector<FinalRow>> final_rows(const MeasurementTable& table) {
   const FinalRows final(table);
@@ -303,12 +317,6 @@ MeasurementTable table_of_problems(const MeasurementTable& table,
     part.rows.push_back(row);
   }
   return part;
-}
-
-void keep_problems(MeasurementTable& table, const std::function<bool(const Problem&)>& keep) {
-  const auto moved = keep_those(table.problems, keep);
-  std::erase_if(table.rows, [&](const auto& row) { return moved[row.problem] < 0; });
-  for (auto& row : table.rows) row.problem = static_cast<std::uint32_t>(moved[row.problem]);
 }
 
 TableParts split_table(const MeasurementTable& table, double held_out_share, std::uint64_t seed, SplitBy by) {

@@ -26,20 +26,6 @@ struct FinalRow {
 /// The final rows of each problem, ordered by config: a config measured in both passes has its pass-2 row.
 std::vector<std::vector<FinalRow>> final_rows(const MeasurementTable& table);
 
-/// The final rows problem by problem, without a copy of all rows. Keeps a reference to the table.
-class FinalRows {
- public:
-  explicit FinalRows(const MeasurementTable& table);
-  std::size_t problems() const noexcept { return first_.size() - 1; }
-  /// Those of a problem, ordered by config.
-  std::vector<FinalRow> of(std::size_t problem) const;
-
- private:
-  const MeasurementTable& table_;
-  std::vector<std::size_t> first_;   ///< of each problem in rows_, and the end
-  std::vector<std::uint32_t> rows_;  ///< positions in the table
-};
-
 /// The table without the rows that final_rows() drops; final_rows() gives the same result for both tables.
 MeasurementTable final_table(const MeasurementTable& table);
 
@@ -152,9 +138,6 @@ bool in_one_space(std::span<MeasurementTable> tables);
 /// The problems of the table for which `keep` returns true, with their rows.
 MeasurementTable table_of_problems(const MeasurementTable& table,
                                    const std::function<bool(const Problem&)>& keep);
-
-/// Drops the other problems and their rows from the table itself.
-void keep_problems(MeasurementTable& table, const std::function<bool(const Problem&)>& keep);
 
 /// Splits the measured problems into two parts that share no group (problems/problem_sets.h). Groups whose
 /// group_fraction is below the share are held out. Problems without rows are in neither part.

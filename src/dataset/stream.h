@@ -34,6 +34,8 @@ class RowStream {
   RowStream(RowStream&&) noexcept;
   ~RowStream();
 
+  /// The number of rows that the file states, to reserve memory for them.
+  std::size_t stated_rows() const;
   /// Puts the next rows into the table; false at the end.
   bool next();
   /// The file's device and metadata, the problems and configs of all rows so far (configs in the order of

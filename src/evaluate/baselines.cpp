@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <memory>
 #include <numeric>
 #include <unordered_map>
 #include <unordered_set>
@@ -20,71 +19,88 @@ namespace kscout {
 
 namespace {
 
-/// Efficiency of every config on the problems that have an oracle; 0 when unmeasured or failed.
-struct EfficiencyMatrix {
-  std::vector<std::vector<double>> lines;  ///< one per problem, one entry per config
-  std::vector<double> calls;               ///< share of the calls per problem; they add up to 1
+/// The problems that have an oracle and that `take` holds for, by position.
+class OracleProblems {
+ public:
+  struct Of {
+    std::size_t problem;
+    Measurement oracle;
+    double calls;  ///< share of all calls
+  };
 
-  /// Of the problems, given by position, that `take` holds for.
   template <class F>
-  EfficiencyMatrix(const MeasurementTable& table, const F& take) {
-    const FinalRows final(table);
-    for (std::size_t p = 0; p < final.problems(); ++p) {
+  OracleProblems(const CompactTable& table, const F& take) : table_(table) {
+    double all = 0;
+    for (std::size_t p = 0; p < table.problems.size(); ++p) {
       if (!take(p)) continue;
-      const std::vector<FinalRow> rows = final.of(p);
-      const auto oracle = oracle_of(rows);
+      const auto oracle = oracle_of(table.final_rows(p));
       if (!oracle) continue;
-      auto& line = lines.emplace_back(table.configs.size(), 0.0);
-      calls.push_back(table.problems[p].weight());
-      for (const FinalRow& row : rows) line[row.config] = share_of_oracle(row.measured, oracle->measured);
+      of_.push_back({p, oracle->measured, table.problems[p].weight()});
+      all += of_.back().calls;
     }
-    const double all = std::accumulate(calls.begin(), calls.end(), 0.0);
-    for (double& share : calls) share /= all;
+    for (Of& one : of_) one.calls /= all;
   }
+
+  const CompactTable& table() const noexcept { return table_; }
+  const std::vector<Of>& all() const noexcept { return of_; }
+
+ private:
+  const CompactTable& table_;
+  std::vector<Of> of_;
 };
 
-/// The best efficiency of the configs chosen so far, per problem.
+/// The best efficiency of the configs chosen so far, per problem; unmeasured and failed count as 0.
 class Cover {
  public:
-  explicit Cover(const EfficiencyMatrix& matrix) : matrix_(matrix), reached_(matrix.lines.size(), 0.0) {}
+  explicit Cover(const OracleProblems& problems) : problems_(problems), reached_(problems.all().size()) {}
 
-  void add(std::size_t config) {
-    for (std::size_t p = 0; p < reached_.size(); ++p)
-      reached_[p] = std::max(reached_[p], matrix_.lines[p][config]);
-  }
-  /// The config's gain in the mean efficiency over problems plus, times `by_calls`, its gain in the mean over
-  /// calls. Efficiencies above `enough` count as `enough`.
-  double gain(std::size_t config, double by_calls, double enough) const {
-    const double each = 1 / static_cast<double>(reached_.size());
-    double sum = 0;
-    for (std::size_t p = 0; p < reached_.size(); ++p) {
-      const double more = std::min(enough, matrix_.lines[p][config]) - std::min(enough, reached_[p]);
-      if (more > 0) sum += (each + by_calls * matrix_.calls[p]) * more;
+  void add(std::uint32_t config) {
+    for (std::size_t i = 0; i < reached_.size(); ++i) {
+      const auto& of = problems_.all()[i];
+      if (const auto row = problems_.table().final_row(of.problem, config))
+        reached_[i] = std::max(reached_[i], share_of_oracle(*row, of.oracle));
     }
-    return sum;
+  }
+  /// Each config's gain in the mean efficiency over problems plus, times `by_calls`, its gain in the mean
+  /// over calls. Efficiencies above `enough` count as `enough`.
+  std::vector<double> gains(double by_calls, double enough) const {
+    const double each = 1 / static_cast<double>(reached_.size());
+    std::vector<double> gains(problems_.table().configs.size());
+    for (std::size_t i = 0; i < reached_.size(); ++i) {
+      const auto& of = problems_.all()[i];
+      const double weight = each + by_calls * of.calls;
+      problems_.table().for_each_final(of.problem, [&](std::uint32_t config, const Measurement& measured) {
+        const double more =
+            std::min(enough, share_of_oracle(measured, of.oracle)) - std::min(enough, reached_[i]);
+        if (more > 0) gains[config] += weight * more;
+      });
+    }
+    return gains;
   }
   double mean() const {
     return std::accumulate(reached_.begin(), reached_.end(), 0.0) / static_cast<double>(reached_.size());
   }
   double mean_of_calls() const {
-    return std::inner_product(reached_.begin(), reached_.end(), matrix_.calls.begin(), 0.0);
+    double mean = 0;
+    for (std::size_t i = 0; i < reached_.size(); ++i) mean += reached_[i] * problems_.all()[i].calls;
+    return mean;
   }
   double least() const { return std::ranges::min(reached_); }
 
  private:
-  const EfficiencyMatrix& matrix_;
+  const OracleProblems& problems_;
   std::vector<double> reached_;
 };
 
 /// The unused config with the highest gain; the first of equal ones.
-std::size_t best_to_add(const Cover& cover, const std::vector<bool>& used, double by_calls = 0,
-                        double enough = 1) {
-  std::size_t best = used.size();
+std::uint32_t best_to_add(const Cover& cover, const std::vector<bool>& used, double by_calls = 0,
+                          double enough = 1) {
+  const std::vector<double> gains = cover.gains(by_calls, enough);
+  auto best = static_cast<std::uint32_t>(used.size());
   double most = -1;
-  for (std::size_t c = 0; c < used.size(); ++c) {
-    if (used[c]) continue;
-    if (const double gain = cover.gain(c, by_calls, enough); gain > most) {
-      most = gain;
+  for (std::uint32_t c = 0; c < used.size(); ++c) {
+    if (!used[c] && gains[c] > most) {
+      most = gains[c];
       best = c;
     }
   }
@@ -103,14 +119,13 @@ namespace {
 bool every_problem(std::size_t) { return true; }
 
 template <class F>
-std::vector<KernelConfig> best_statics_where(const MeasurementTable& training, std::size_t count,
-                                             const F& take) {
-  const EfficiencyMatrix matrix(training, take);
-  Cover cover(matrix);
+std::vector<KernelConfig> best_statics_where(const CompactTable& training, std::size_t count, const F& take) {
+  const OracleProblems problems(training, take);
+  Cover cover(problems);
   std::vector<bool> used(training.configs.size());
   std::vector<KernelConfig> chosen;
   while (chosen.size() < std::min(count, used.size())) {
-    const std::size_t best = best_to_add(cover, used);
+    const std::uint32_t best = best_to_add(cover, used);
     cover.add(best);
     used[best] = true;
     chosen.push_back(training.configs[best]);
@@ -120,21 +135,21 @@ std::vector<KernelConfig> best_statics_where(const MeasurementTable& training, s
 
 }  // namespace
 
-std::vector<KernelConfig> best_statics(const MeasurementTable& training, std::size_t count) {
+std::vector<KernelConfig> best_statics(const CompactTable& training, std::size_t count) {
   return best_statics_where(training, count, every_problem);
 }
 
-KernelConfig best_static(const MeasurementTable& training) {
+KernelConfig best_static(const CompactTable& training) {
   const auto chosen = best_statics(training, 1);
   if (chosen.empty()) fail(Errc::invalid_argument, "no config to choose from: the training data are empty");
   return chosen.front();
 }
 
-PrunedConfigs prune(const MeasurementTable& table, const PruneRequest& request) {
+PrunedConfigs prune(const CompactTable& table, const PruneRequest& request) {
   check_share(request.keep, "keep");
   check_share(request.keep_each, "keep each");
-  const EfficiencyMatrix matrix(table, every_problem);
-  if (matrix.lines.empty())
+  const OracleProblems problems(table, every_problem);
+  if (problems.all().empty())
     fail(Errc::invalid_argument, "no problem has a config with status ok: there is nothing to keep");
 
   std::vector<bool> used(table.configs.size());
@@ -142,10 +157,10 @@ PrunedConfigs prune(const MeasurementTable& table, const PruneRequest& request) 
     const auto at = std::ranges::find(table.configs, config);
     if (at != table.configs.end()) used[static_cast<std::size_t>(at - table.configs.begin())] = true;
   }
-  std::vector<std::size_t> added;
+  std::vector<std::uint32_t> added;
   const auto cover_without = [&](std::size_t left_out) {
-    Cover cover(matrix);
-    for (std::size_t c = 0; c < used.size(); ++c) {
+    Cover cover(problems);
+    for (std::uint32_t c = 0; c < used.size(); ++c) {
       if (used[c] && c != left_out) cover.add(c);
     }
     return cover;
@@ -160,14 +175,14 @@ PrunedConfigs prune(const MeasurementTable& table, const PruneRequest& request) 
 
   Cover cover = cover_without(used.size());
   while (!enough(cover)) {
-    const std::size_t best = best_to_add(cover, used, 1, means_kept(cover) ? request.keep_each : 1);
+    const std::uint32_t best = best_to_add(cover, used, 1, means_kept(cover) ? request.keep_each : 1);
     if (best == used.size()) break;  // all configs are chosen
     cover.add(best);
     used[best] = true;
     added.push_back(best);
   }
   // Later configs may have made earlier ones superfluous.
-  for (const std::size_t config : std::vector(added)) {
+  for (const std::uint32_t config : std::vector(added)) {
     if (!enough(cover_without(config))) continue;
     used[config] = false;
     std::erase(added, config);
@@ -178,9 +193,9 @@ PrunedConfigs prune(const MeasurementTable& table, const PruneRequest& request) 
                     .mean = kept.mean(),
                     .mean_of_calls = kept.mean_of_calls(),
                     .least = kept.least(),
-                    .problems = matrix.lines.size(),
+                    .problems = problems.all().size(),
                     .candidates = table.configs.size()};
-  for (const std::size_t config : added) out.configs.push_back(table.configs[config]);
+  for (const std::uint32_t config : added) out.configs.push_back(table.configs[config]);
   return out;
 }
 
@@ -190,7 +205,7 @@ constexpr std::uint32_t kFolds = 5;
 constexpr std::size_t kMaxStatic = 8;
 
 /// The fold of each problem: all layouts of one size share it.
-std::vector<std::uint32_t> folds_of(const MeasurementTable& table) {
+std::vector<std::uint32_t> folds_of(const CompactTable& table) {
   std::vector<std::uint32_t> folds;
   for (const Problem& p : table.problems) {
     std::uint64_t hash = 0;
@@ -216,7 +231,7 @@ Scorer favour(std::function<const std::vector<KernelConfig>&(const Problem&)> fa
 /// Fixed configs for each problem: chosen on `training`, or on the folds that the problem is not in.
 class StaticBaselines {
  public:
-  StaticBaselines(const MeasurementTable& table, const std::optional<MeasurementTable>& training) {
+  StaticBaselines(const CompactTable& table, const std::optional<CompactTable>& training) {
     if (training) {
       lists_.push_back(best_statics(*training, kMaxStatic));
       return;
@@ -246,8 +261,8 @@ class StaticBaselines {
 };
 
 /// A pool of exactly the first `count` fixed configs: no other config may be picked, measured or not.
-PoolOf fixed_pool(const MeasurementTable& table, const StaticBaselines& statics, std::size_t count) {
-  return [&table, &statics, count](std::size_t problem) {
+PoolOf fixed_pool(const StaticBaselines& statics, std::size_t count) {
+  return [&statics, count](const CompactTable& table, std::size_t problem) {
     auto list = statics.of(table.problems[problem]);
     list.resize(std::min(list.size(), count));
     return list;
@@ -263,14 +278,13 @@ Baseline make_baseline(std::string name, std::string note, const Evaluation& eva
 }
 
 /// Expected efficiency of a uniformly random config of the pool.
-Baseline random_baseline(const MeasurementTable& table, const PoolOf& pool) {
-  const FinalRows final(table);
+Baseline random_baseline(const CompactTable& table, const PoolOf& pool) {
   Evaluation expected;
-  for (std::size_t p = 0; p < final.problems(); ++p) {
-    const std::vector<FinalRow> rows = final.of(p);
+  for (std::size_t p = 0; p < table.problems.size(); ++p) {
+    const std::vector<FinalRow> rows = table.final_rows(p);
     const auto oracle = oracle_of(rows);
     if (!oracle) continue;
-    const auto configs = pool(p);
+    const auto configs = pool(table, p);
     const std::unordered_set<KernelConfig> members(configs.begin(), configs.end());
     double sum = 0;
     std::size_t hits = 0;
@@ -299,15 +313,15 @@ Baseline random_baseline(const MeasurementTable& table, const PoolOf& pool) {
 }
 
 /// Ranks configs by measured speed: the best possible choice.
-Scorer oracle_scorer(const MeasurementTable& table) {
+Scorer oracle_scorer(const CompactTable& table) {
   std::unordered_map<Problem, std::size_t> positions;
   for (std::size_t p = 0; p < table.problems.size(); ++p) positions.emplace(table.problems[p], p);
-  return [&table, rows = std::make_shared<const FinalRows>(table), positions = std::move(positions)](
-             const Problem& problem, std::span<const KernelConfig> configs) {
+  return [&table, positions = std::move(positions)](const Problem& problem,
+                                                    std::span<const KernelConfig> configs) {
     std::unordered_map<KernelConfig, double> speed;
-    for (const FinalRow& row : rows->of(positions.at(problem))) {
-      if (row.measured.status == Status::ok) speed.emplace(table.configs[row.config], -row.measured.time_us);
-    }
+    table.for_each_final(positions.at(problem), [&](std::uint32_t config, const Measurement& measured) {
+      if (measured.status == Status::ok) speed.emplace(table.configs[config], -measured.time_us);
+    });
     Scores scores;
     for (const KernelConfig& config : configs) {
       const auto at = speed.find(config);
@@ -330,24 +344,26 @@ bool is_first_suggestion(const KernelConfig& config) {
          value("mode").value_or(0) == 0;  // cuDNN suggests in modes a, b, fallback
 }
 
-MeasurementTable with_first_suggestion(const MeasurementTable& table) {
+CompactTable with_first_suggestion(const CompactTable& table) {
   std::unordered_set<Problem> with;
-  for (const MeasurementTable::Row& row : table.rows) {
-    if (is_first_suggestion(table.configs[row.config])) with.insert(table.problems[row.problem]);
+  for (std::size_t p = 0; p < table.problems.size(); ++p) {
+    table.for_each_final(p, [&](std::uint32_t config, const Measurement&) {
+      if (is_first_suggestion(table.configs[config])) with.insert(table.problems[p]);
+    });
   }
-  return table_of_problems(table, [&](const Problem& problem) { return with.contains(problem); });
+  return table.of_problems([&](const Problem& problem) { return with.contains(problem); });
 }
 
-Evaluation first_suggestion(const MeasurementTable& with_rows) {
+Evaluation first_suggestion(const CompactTable& with_rows) {
   const Scorer scorer = [](const Problem&, std::span<const KernelConfig> configs) {
     Scores scores;
     for (const KernelConfig& config : configs) scores.score.push_back(is_first_suggestion(config) ? 1 : 0);
     return scores;
   };
-  return evaluate(with_rows, scorer, measured_pool(with_rows));
+  return evaluate(with_rows, scorer, measured_pool);
 }
 
-Scorer analytic_scorer(const MeasurementTable& table) {
+Scorer analytic_scorer(const CompactTable& table) {
   const std::string_view of = table.configs.front().space->provider;
   const SchemaData& costs = analytic_schema(table.problems.front().op(), of).data();
   if (!costs.provider.empty() && costs.provider != of) return {};
@@ -368,34 +384,33 @@ Scorer analytic_scorer(const MeasurementTable& table) {
   };
 }
 
-Evaluation evaluate_best_static(const MeasurementTable& table,
-                                const std::optional<MeasurementTable>& training) {
+Evaluation evaluate_best_static(const CompactTable& table, const std::optional<CompactTable>& training) {
   const StaticBaselines statics(table, training);
   return evaluate(table, favour([&](const Problem& p) -> const auto& { return statics.of(p); }),
-                  fixed_pool(table, statics, 1));
+                  fixed_pool(statics, 1));
 }
 
-std::vector<Baseline> baselines(const MeasurementTable& table, const PoolOf& pool,
-                                const std::optional<MeasurementTable>& training, const Scorer& analytic) {
+std::vector<Baseline> baselines(const CompactTable& table, const PoolOf& pool,
+                                const std::optional<CompactTable>& training, const Scorer& analytic) {
   const StaticBaselines statics(table, training);
   const Scorer in_order = favour([&](const Problem& p) -> const auto& { return statics.of(p); });
   std::vector<Baseline> lines;
-  if (const MeasurementTable with = with_first_suggestion(table); !with.rows.empty()) {
+  if (const CompactTable with = with_first_suggestion(table); with.row_count() > 0) {
     lines.push_back(make_baseline("first suggestion",
                                   fmt::format("the library's own, {} problems", with.problems.size()),
                                   first_suggestion(with)));
   }
   lines.push_back(
-      make_baseline("best static", statics.note(), evaluate(table, in_order, fixed_pool(table, statics, 1))));
+      make_baseline("best static", statics.note(), evaluate(table, in_order, fixed_pool(statics, 1))));
   for (const std::size_t count : {std::size_t{3}, kMaxStatic}) {
     lines.push_back(make_baseline(fmt::format("best {} static", count), "the best of them on each problem",
-                                  evaluate(table, oracle_scorer(table), fixed_pool(table, statics, count))));
+                                  evaluate(table, oracle_scorer(table), fixed_pool(statics, count))));
   }
   if (analytic)
     lines.push_back(make_baseline("analytic model", "no measurement used", evaluate(table, analytic, pool)));
   lines.push_back(random_baseline(table, pool));
-  lines.push_back(make_baseline("oracle", "fastest measured",
-                                evaluate(table, oracle_scorer(table), measured_pool(table))));
+  lines.push_back(
+      make_baseline("oracle", "fastest measured", evaluate(table, oracle_scorer(table), measured_pool)));
   return lines;
 }
 

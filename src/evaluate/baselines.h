@@ -4,7 +4,7 @@
 /// formula.
 ///
 ///     // fixed configs from `training` only
-///     const auto lines = baselines(test, measured_pool(test), training);
+///     const auto lines = baselines(test, measured_pool, training);
 ///
 /// Each baseline is evaluated on the same problems and by the same rules as a model.
 #include <cstddef>
@@ -12,8 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include <kscout/measurement.h>
-
+#include "dataset/compact_table.h"
 #include "evaluate/evaluate.h"
 
 namespace kscout {
@@ -25,10 +24,10 @@ namespace kscout {
 //     const PrunedConfigs few = prune(pilot, {.keep = 0.99});     // what a small build has to hold
 
 /// The config with the highest mean efficiency over the table's problems; unmeasured and failed count as 0.
-KernelConfig best_static(const MeasurementTable& training);
+KernelConfig best_static(const CompactTable& training);
 /// Chooses `count` configs greedily. Each next config is the one that raises the mean efficiency most, where
 /// a problem counts with the best config chosen so far.
-std::vector<KernelConfig> best_statics(const MeasurementTable& training, std::size_t count);
+std::vector<KernelConfig> best_statics(const CompactTable& training, std::size_t count);
 
 struct PruneRequest {
   double keep = 0.99;    ///< lower limit of the mean share of the best speed, over problems and over calls
@@ -48,7 +47,7 @@ struct PrunedConfigs {
 /// cover (at most 1 + ln(problems) times the minimum number); then removes every config that the others make
 /// superfluous. Throws invalid_argument: no problem with a usable row, shares outside [0, 1]. Cost: problems
 /// x configs x configs kept.
-PrunedConfigs prune(const MeasurementTable& table, const PruneRequest& request);
+PrunedConfigs prune(const CompactTable& table, const PruneRequest& request);
 
 struct Baseline {
   std::string name;
@@ -63,23 +62,22 @@ struct Baseline {
 /// expected value); analytic model; oracle. The fixed configs are chosen on `training`. Without it, they are
 /// chosen on the other four of five folds of the table itself, with equal sizes in one fold, so that no
 /// problem affects its own choice. `analytic` may be empty.
-std::vector<Baseline> baselines(const MeasurementTable& table, const PoolOf& pool,
-                                const std::optional<MeasurementTable>& training, const Scorer& analytic);
+std::vector<Baseline> baselines(const CompactTable& table, const PoolOf& pool,
+                                const std::optional<CompactTable>& training, const Scorer& analytic);
 
 /// The choices of the best static config, as in baselines().
-Evaluation evaluate_best_static(const MeasurementTable& table,
-                                const std::optional<MeasurementTable>& training);
+Evaluation evaluate_best_static(const CompactTable& table, const std::optional<CompactTable>& training);
 
 /// Whether a config is the library's first suggestion.
 bool is_first_suggestion(const KernelConfig& config);
 /// The part of a table whose problems have a row of the library's first suggestion; no rows when the configs
 /// have no axis `suggestion`.
-MeasurementTable with_first_suggestion(const MeasurementTable& table);
+CompactTable with_first_suggestion(const CompactTable& table);
 /// The library's first suggestion on the problems of with_first_suggestion(), which must have rows.
-Evaluation first_suggestion(const MeasurementTable& with_rows);
+Evaluation first_suggestion(const CompactTable& with_rows);
 
 /// Scores the configs of a table by minus the analytic time (features/schema.h). Empty where the analytic
 /// time does not describe these kernels: for convolutions, its formula reads axes of a provider.
-Scorer analytic_scorer(const MeasurementTable& table);
+Scorer analytic_scorer(const CompactTable& table);
 
 }  // namespace kscout

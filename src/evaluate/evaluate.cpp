@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <memory>
 #include <numeric>
 #include <unordered_map>
 
@@ -243,22 +242,23 @@ Calibration calibrate(const std::vector<SpeedPair>& pairs) {
 
 namespace {
 
-PoolOf pool_of_rows(const MeasurementTable& table, bool refused) {
-  return [&table, rows = std::make_shared<const FinalRows>(table), refused](std::size_t problem) {
-    std::vector<KernelConfig> configs;
-    for (const FinalRow& row : rows->of(problem)) {
-      const Status status = row.measured.status;
-      if (status != Status::left_out && (refused || status != Status::unsupported))
-        configs.push_back(table.configs[row.config]);
-    }
-    return configs;
-  };
+std::vector<KernelConfig> pool_of_rows(const CompactTable& table, std::size_t problem, bool refused) {
+  std::vector<KernelConfig> configs;
+  table.for_each_final(problem, [&](std::uint32_t config, const Measurement& measured) {
+    if (measured.status != Status::left_out && (refused || measured.status != Status::unsupported))
+      configs.push_back(table.configs[config]);
+  });
+  return configs;
 }
 
 }  // namespace
 
-PoolOf measured_pool(const MeasurementTable& table) { return pool_of_rows(table, true); }
-PoolOf accepted_pool(const MeasurementTable& table) { return pool_of_rows(table, false); }
+std::vector<KernelConfig> measured_pool(const CompactTable& table, std::size_t problem) {
+  return pool_of_rows(table, problem, true);
+}
+std::vector<KernelConfig> accepted_pool(const CompactTable& table, std::size_t problem) {
+  return pool_of_rows(table, problem, false);
+}
 
 bool ProblemResult::within_claim() const noexcept {
   return efficiency() > 0 && efficiency() >= pool_best / (1 + Confidence::within);
@@ -309,12 +309,11 @@ Summary summarise(std::span<const ProblemResult* const> results) {
   return s;
 }
 
-Evaluation evaluate(const MeasurementTable& table, const Scorer& scorer, const PoolOf& pool_of) {
+Evaluation evaluate(const CompactTable& table, const Scorer& scorer, const PoolOf& pool_of) {
   Evaluation evaluation;
   std::vector<SpeedPair> speeds;
-  const FinalRows final(table);
-  for (std::size_t p = 0; p < final.problems(); ++p) {
-    const std::vector<FinalRow> rows = final.of(p);
+  for (std::size_t p = 0; p < table.problems.size(); ++p) {
+    const std::vector<FinalRow> rows = table.final_rows(p);
     const auto oracle = oracle_of(rows);
     if (!oracle) {
       ++evaluation.without_oracle;
@@ -324,7 +323,7 @@ Evaluation evaluate(const MeasurementTable& table, const Scorer& scorer, const P
     RowsByConfig by_config;
     by_config.reserve(rows.size());
     for (const FinalRow& row : rows) by_config.emplace(table.configs[row.config], row.measured);
-    const auto pool = pool_of(p);
+    const auto pool = pool_of(table, p);
     const Scores scores = scorer(problem, pool);
     check_scores(scores, pool.size(), problem);
     evaluation.results.push_back(

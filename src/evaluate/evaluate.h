@@ -4,7 +4,7 @@
 /// calibration.
 ///
 ///     const Scorer scorer = [&](ProblemRef p, std::span<const KernelConfig> configs) {...};
-///     const Evaluation e = evaluate(table, scorer, measured_pool(table));
+///     const Evaluation e = evaluate(table, scorer, measured_pool);
 ///     e.overall.mean;                        // 0.97 = the picks run at 97 % of the best measured speed
 ///
 /// Rules: a pick that failed or was never measured counts as 0. The oracle is the fastest ok row, with its
@@ -20,6 +20,8 @@
 
 #include <kscout/measurement.h>
 #include <kscout/types.h>
+
+#include "dataset/compact_table.h"
 
 namespace kscout {
 
@@ -84,11 +86,11 @@ struct EnumWords<Pool> {
   static constexpr std::string_view what = "pool";
   static constexpr std::array<std::string_view, 3> words = {"measured", "family", "accepted"};
 };
-using PoolOf = std::function<std::vector<KernelConfig>(std::size_t problem)>;
-/// The configs that have a row for the problem, whatever their status. The table has to outlive pools.
-PoolOf measured_pool(const MeasurementTable& table);
+using PoolOf = std::function<std::vector<KernelConfig>(const CompactTable& table, std::size_t problem)>;
+/// The configs that have a row for the problem, whatever their status.
+std::vector<KernelConfig> measured_pool(const CompactTable& table, std::size_t problem);
 /// Those of measured_pool() that were not refused.
-PoolOf accepted_pool(const MeasurementTable& table);
+std::vector<KernelConfig> accepted_pool(const CompactTable& table, std::size_t problem);
 
 /// Values of k for the top-k numbers.
 inline constexpr std::array<std::size_t, 4> kTop = {1, 3, 5, 8};
@@ -96,7 +98,7 @@ inline constexpr std::array<std::size_t, 4> kTop = {1, 3, 5, 8};
 struct PickedConfig {
   KernelConfig config;
   double efficiency = 0;  ///< time of the oracle / time of this config; 0 when not usable
-  Measurement measured;   ///< the config's row; a default one when unmeasured
+  Measurement measured;   ///< the config's row in the CompactTable; a default one when unmeasured
   bool unmeasured = false;
   /// Timed less precisely than the oracle (measured_less_precisely): the efficiency may be far off.
   bool coarse = false;
@@ -106,7 +108,7 @@ struct PickedConfig {
 struct ProblemResult {
   Problem problem;
   KernelConfig oracle;
-  Measurement oracle_measured;
+  Measurement oracle_measured;            ///< as CompactTable holds it
   std::size_t pool = 0;                   ///< number of configs to choose from
   std::vector<PickedConfig> picks;        ///< best score first, at most kTop.back(); at least one
   std::array<double, kTop.size()> top{};  ///< best efficiency among the first k picks
@@ -170,7 +172,7 @@ struct Evaluation {
 };
 
 /// Throws invalid_argument when no problem has an ok row, or the scorer returns the wrong number of values.
-Evaluation evaluate(const MeasurementTable& table, const Scorer& scorer, const PoolOf& pool);
+Evaluation evaluate(const CompactTable& table, const Scorer& scorer, const PoolOf& pool);
 
 // ---- Checks named limits of a model's quality.
 //

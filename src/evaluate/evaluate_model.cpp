@@ -58,12 +58,13 @@ void apply_guard(const Model& model, const Problem& problem, Target target,
 }
 
 /// The picks against the first suggestion; nothing when none was measured.
-std::optional<AgainstSuggestion> against_suggestion(const Evaluation& evaluation,
-                                                    const MeasurementTable& table) {
+std::optional<AgainstSuggestion> against_suggestion(const Evaluation& evaluation, const CompactTable& table) {
   std::unordered_map<Problem, double> suggested;
-  for (const MeasurementTable::Row& row : table.rows) {
-    if (is_first_suggestion(table.configs[row.config]) && row.measured.time_us > 0)
-      suggested[table.problems[row.problem]] = row.measured.time_us;
+  for (std::size_t p = 0; p < table.problems.size(); ++p) {
+    table.for_each_row(p, [&](std::uint32_t config, const Measurement& measured) {
+      if (measured.time_us > 0 && is_first_suggestion(table.configs[config]))
+        suggested.try_emplace(table.problems[p], measured.time_us);  // the last pass
+    });
   }
   AgainstSuggestion result;
   std::vector<double> ratios;
@@ -123,8 +124,8 @@ Scorer model_scorer(const Model& model, Target target, bool shortlists, bool gua
   };
 }
 
-PoolOf family_pool(const Model& model, const MeasurementTable& table) {
-  return [&model, &table](std::size_t problem) {
+PoolOf family_pool(const Model& model) {
+  return [&model](const CompactTable& table, std::size_t problem) {
     const ConfigTable& configs = model.family(signature_of(table.problems[problem]))->configs;
     std::vector<KernelConfig> pool;
     for (std::size_t i = 0; i < configs.size(); ++i) pool.push_back(configs[i]);
@@ -149,7 +150,7 @@ std::size_t picks_outside_family(const Model& model, const Evaluation& evaluatio
 
 /// Brings the table's configs into the space of the model: those of a member of the model's joint provider
 /// are converted.
-void bring_into_space_of(const Model& model, MeasurementTable& table) {
+void bring_into_space_of(const Model& model, CompactTable& table) {
   const ConfigSpace& space = model.data().families.front().configs.space();
   if (table.configs.empty()) fail(Errc::invalid_argument, "the dataset has no configs");
   for (KernelConfig& config : table.configs) {
@@ -199,7 +200,7 @@ std::optional<std::set<ProblemSizes>> training_sizes(const fs::path& model) {
   return sizes;
 }
 
-ModelEvaluation evaluate_model(const fs::path& path, MeasurementTable table,
+ModelEvaluation evaluate_model(const fs::path& path, CompactTable table,
                                const ModelEvaluationOptions& options) {
   const Model model = Model::load(path, &table.device);
   bring_into_space_of(model, table);
@@ -217,7 +218,7 @@ ModelEvaluation evaluate_model(const fs::path& path, MeasurementTable table,
 
   const auto trained = training_sizes(path);
   result.training_known = trained.has_value();
-  keep_problems(table, [&](const Problem& problem) {
+  table.keep_problems([&](const Problem& problem) {
     const bool seen = trained && trained->contains(sizes_of(problem));
     result.trained_on += seen;
     if (seen && !options.in_sample) return false;
@@ -232,9 +233,9 @@ ModelEvaluation evaluate_model(const fs::path& path, MeasurementTable table,
          "measure other sizes, or evaluate the training data themselves with --in-sample",
          result.problems_given, result.trained_on, result.without_family);
   }
-  const PoolOf pool = options.pool == Pool::family     ? family_pool(model, table)
-                      : options.pool == Pool::accepted ? accepted_pool(table)
-                                                       : measured_pool(table);
+  const PoolOf pool = options.pool == Pool::family     ? family_pool(model)
+                      : options.pool == Pool::accepted ? accepted_pool
+                                                       : PoolOf(measured_pool);
   result.evaluation = evaluate(table, model_scorer(model, target, /*shortlists=*/true, options.guard), pool);
   result.picks_outside_family = picks_outside_family(model, result.evaluation);
   if (model.data().shortlist || model.data().first_trees > 0)

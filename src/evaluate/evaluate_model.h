@@ -25,10 +25,10 @@ std::optional<std::set<ProblemSizes>> training_sizes(const std::filesystem::path
 
 struct ModelEvaluationOptions {
   Pool pool = Pool::measured;
-  bool in_sample = false;                    ///< evaluate problems of training sizes, too
-  bool guard = true;                         ///< false: choices as with KSCOUT_DISABLE=guard
-  std::optional<Target> target;              ///< instead of the model's default
-  std::optional<MeasurementTable> training;  ///< dataset on which static baselines are chosen
+  bool in_sample = false;                ///< evaluate problems of training sizes, too
+  bool guard = true;                     ///< false: choices as with KSCOUT_DISABLE=guard
+  std::optional<Target> target;          ///< instead of the model's default
+  std::optional<CompactTable> training;  ///< dataset on which static baselines are chosen
 };
 
 /// Speeds of the picks divided by those of the library's first suggestion, on problems that have both.
@@ -59,7 +59,7 @@ struct ModelEvaluation {
 
 /// Throws what Model::load and evaluate throw; invalid_argument when the model was trained on every problem,
 /// or the model and the table have different providers. A large table is better moved than copied.
-ModelEvaluation evaluate_model(const std::filesystem::path& model, MeasurementTable table,
+ModelEvaluation evaluate_model(const std::filesystem::path& model, CompactTable table,
                                const ModelEvaluationOptions& options);
 
 /// Default number of worst problems in `evaluation_json`.

@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t kFastest = 4;
 
 /// Nothing when the choice was not measured, or less precisely than the fastest config.
-std::vector<ReferenceProblem> reference_of(const MeasurementTable& table, const Problem& problem,
+std::vector<ReferenceProblem> reference_of(const CompactTable& table, const Problem& problem,
                                            std::vector<FinalRow> rows, const KernelConfig& choice) {
   const auto oracle = oracle_of(rows);
   if (!oracle) return {};
@@ -39,7 +39,7 @@ std::vector<ReferenceProblem> reference_of(const MeasurementTable& table, const 
 }
 
 /// Positions of the problems that are tried, in the order of a hash.
-std::vector<std::uint32_t> drawn(const MeasurementTable& table) {
+std::vector<std::uint32_t> drawn(const CompactTable& table) {
   std::vector<std::pair<std::uint64_t, std::uint32_t>> order;
   for (std::uint32_t i = 0; i < table.problems.size(); ++i)
     order.emplace_back(text_hash(print(table.problems[i])), i);
@@ -52,44 +52,37 @@ std::vector<std::uint32_t> drawn(const MeasurementTable& table) {
 
 }  // namespace
 
-std::vector<MeasurementTable> tried_problems(std::span<const MeasurementTable> tables) {
-  std::vector<MeasurementTable> tried;
-  for (const MeasurementTable& table : tables) {
-    std::unordered_set<Problem> wanted;
-    for (const std::uint32_t i : drawn(table)) wanted.insert(table.problems[i]);
-    tried.push_back(
-        table_of_problems(table, [&](const Problem& problem) { return wanted.contains(problem); }));
-  }
-  return tried;
+CompactTable tried_problems(const CompactTable& table) {
+  std::unordered_set<Problem> wanted;
+  for (const std::uint32_t i : drawn(table)) wanted.insert(table.problems[i]);
+  return table.of_problems([&](const Problem& problem) { return wanted.contains(problem); });
 }
 
 std::vector<ReferenceProblem> reference_problems(const std::filesystem::path& model,
-                                                 std::span<const MeasurementTable> tables) {
+                                                 std::span<const CompactTable> tables) {
   std::vector<ReferenceProblem> found;
   const Device device = model_device(model);
   const Model loaded = Model::load(model);
   if (loaded.data().any_cpu) return found;
   const Selector selector = Selector::load(model);
   for (std::size_t t = 0; t < tables.size(); ++t) {
-    const MeasurementTable& table = tables[t];
+    const CompactTable& table = tables[t];
     if (table.device.name != device.name) continue;
     const std::size_t until = kReferenceProblems * (t + 1) / tables.size();
-    const auto rows = final_rows(table);
     for (const std::uint32_t i : drawn(table)) {
       if (found.size() >= until) break;
       const Problem& problem = table.problems[i];
       Choice choice;
       if (!loaded.family(signature_of(problem)) || selector.try_select(problem, choice) != SelectStatus::ok)
         continue;
-      for (ReferenceProblem& one : reference_of(table, problem, rows[i], choice.config))
+      for (ReferenceProblem& one : reference_of(table, problem, table.final_rows(i), choice.config))
         found.push_back(std::move(one));
     }
   }
   return found;
 }
 
-std::size_t record_reference_times(const std::filesystem::path& model,
-                                   std::span<const MeasurementTable> tables) {
+std::size_t record_reference_times(const std::filesystem::path& model, std::span<const CompactTable> tables) {
   const auto references = reference_problems(model, tables);
   if (!references.empty()) write_reference_times(model, references);
   return references.size();

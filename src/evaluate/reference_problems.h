@@ -7,8 +7,7 @@
 #include <span>
 #include <vector>
 
-#include <kscout/measurement.h>
-
+#include "dataset/compact_table.h"
 #include "select/reference_times.h"
 
 namespace kscout {
@@ -19,17 +18,16 @@ inline constexpr std::size_t kReferenceProblems = 20;
 /// Number of problems of a table that are tried.
 inline constexpr std::size_t kTriedProblems = 1000;
 
-/// The problems of the tables that reference_problems() tries, with their rows: all that it needs.
-std::vector<MeasurementTable> tried_problems(std::span<const MeasurementTable> tables);
+/// The problems of the table that reference_problems() tries, with their rows: all that it needs.
+CompactTable tried_problems(const CompactTable& table);
 
 /// Problems of the tables whose choice by the model was measured well, drawn by a hash, the same number from
 /// each table as far as possible. Fewer than kReferenceProblems where the tables have fewer; none for a model
 /// for any CPU, which has no device of its own, and from tables of another device than the model's.
 std::vector<ReferenceProblem> reference_problems(const std::filesystem::path& model,
-                                                 std::span<const MeasurementTable> tables);
+                                                 std::span<const CompactTable> tables);
 
 /// Writes them into the model's folder; nothing when there are none. Returns their number.
-std::size_t record_reference_times(const std::filesystem::path& model,
-                                   std::span<const MeasurementTable> tables);
+std::size_t record_reference_times(const std::filesystem::path& model, std::span<const CompactTable> tables);
 
 }  // namespace kscout

@@ -359,7 +359,7 @@ std::string target_meaning(std::string_view target) {
   return fmt::format("{} (target {})", kMeanings[static_cast<std::size_t>(parse<Target>(target))], target);
 }
 
-Json facts_json(const Choices& choices, const MeasurementTable& table) {
+Json facts_json(const Choices& choices, const CompactTable& table) {
   const Device& device = choices.device;
   Json facts = Json::array();
   const auto add = [&](std::string_view name, const std::string& value) {
@@ -376,12 +376,12 @@ Json facts_json(const Choices& choices, const MeasurementTable& table) {
     add("kernels", fmt::format("provider {}", table.configs.front().space->provider));
   }
   add("measurements",
-      fmt::format("{} of {} on {}", counted(table.rows.size(), "row"),
+      fmt::format("{} of {} on {}", counted(table.row_count(), "row"),
                   counted(table.configs.size(), "config"), counted(table.problems.size(), "problem")));
   return facts;
 }
 
-std::string choices_json(const Choices& choices, const MeasurementTable& table, const std::string& title,
+std::string choices_json(const Choices& choices, const CompactTable& table, const std::string& title,
                          std::size_t max_shown) {
   const std::vector<const ProblemResult*> shown = shown_results(choices.evaluation, max_shown);
   std::vector<const ProblemResult*> all;
@@ -407,8 +407,7 @@ std::string choices_json(const Choices& choices, const MeasurementTable& table, 
 }
 
 /// The same with fewer problems in the plots until the text is short enough.
-std::string short_choices_json(const Choices& choices, const MeasurementTable& table,
-                               const std::string& title) {
+std::string short_choices_json(const Choices& choices, const CompactTable& table, const std::string& title) {
   for (std::size_t max = kMaxShownProblems;; max /= 2) {
     std::string text = choices_json(choices, table, title, max);
     if (text.size() <= kMaxReportData || max == 1) return text;
@@ -417,7 +416,7 @@ std::string short_choices_json(const Choices& choices, const MeasurementTable& t
 
 }  // namespace
 
-std::string model_report(const std::filesystem::path& model, const MeasurementTable& table,
+std::string model_report(const std::filesystem::path& model, const CompactTable& table,
                          ModelEvaluationOptions how) {
   how.pool = Pool::accepted;
   const ModelEvaluation evaluation = evaluate_model(model, table, how);
@@ -426,9 +425,9 @@ std::string model_report(const std::filesystem::path& model, const MeasurementTa
                             fmt::format("Model {}", name.empty() ? model.string() : name));
 }
 
-std::string dataset_report(const std::string& name, const MeasurementTable& table) {
+std::string dataset_report(const std::string& name, const CompactTable& table) {
   const Evaluation fixed = evaluate_best_static(table, std::nullopt);
-  const auto lines = baselines(table, accepted_pool(table), std::nullopt, analytic_scorer(table));
+  const auto lines = baselines(table, accepted_pool, std::nullopt, analytic_scorer(table));
   return short_choices_json({fixed, lines, nullptr, table.device}, table, fmt::format("Dataset {}", name));
 }
 

@@ -27,13 +27,13 @@ inline constexpr std::size_t kMaxShownProblems = 2000, kReportedWorst = 25;
 /// A model's choices on the problems of a table, beside those of the baselines. Choices that the library
 /// refuses are skipped, as a dispatcher does: `how.pool` has no effect. Throws the errors of
 /// evaluate_model().
-std::string model_report(const std::filesystem::path& model, const MeasurementTable& table,
+std::string model_report(const std::filesystem::path& model, const CompactTable& table,
                          ModelEvaluationOptions how);
 
 /// What a choice among the measured configs of a table is worth: the best fixed config and the other
 /// baselines. `name`: of the dataset, for the title. Throws invalid_argument when no problem has a usable
 /// row.
-std::string dataset_report(const std::string& name, const MeasurementTable& table);
+std::string dataset_report(const std::string& name, const CompactTable& table);
 
 /// A sweep's progress, rate, failures by reason, noise and clocks, and the report of its measurements as far
 /// as problems are measured completely. Throws the errors of read_sweep().

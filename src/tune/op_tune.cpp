@@ -349,7 +349,7 @@ TunedOp OpTune::run(double budget_s) {
                       .metadata = measured.metadata,
                       .data_rows = parts.training.rows.size()});
   write_dataset(folder_.candidate() / kKeptMeasurements, measured);
-  record_reference_times(folder_.candidate(), {&parts.held_out, 1});
+  record_reference_times(folder_.candidate(), {{parts.held_out}});
   done.verdict = compare_models(parts);
   evaluate_own_problems(done, measured);
   // With --replace the new model answers whatever the comparison says.

@@ -17,32 +17,9 @@ namespace {
 
 namespace fs = std::filesystem;
 using test::expect_error;
+using test::made_up_table;
 using test::toy_config;
 using test::toy_options;
-
-/// `problems` x 4 configs, some in both passes, with equal times and failures; its values depend on `salt`.
-MeasurementTable made_up_table(int problems, int salt) {
-  MeasurementTable table;
-  table.device = test::toy_device();
-  table.metadata = {{"rules", "tiny"}, {"created", salt % 2 ? "2026-11-02" : "2026-11-01"}};
-  table.configs = {toy_config(0, 64), toy_config(1, 8), toy_config(0, 128, 4),
-                   toy_config(1, 16, 2 + salt % 2)};
-  for (int p = 0; p < problems; ++p)
-    table.problems.push_back(
-        make_gemm(16 + p % 7, 32 + p / 7, 64, DType::fp32, p % 3 ? Layout::rcr : Layout::rrr));
-  for (std::uint32_t p = 0; p < table.problems.size(); ++p) {
-    for (std::uint32_t c = 0; c < table.configs.size(); ++c) {
-      const int mix = static_cast<int>(p * 7 + c * 3) + salt;
-      Measurement measured = mix % 11 == 0  ? test::failed(Status::wrong)
-                             : mix % 5 == 0 ? test::timed(300.0 + mix % 9, Status::pruned_early)
-                                            : test::timed(100.0 + mix % 3);
-      if (measured.status == Status::ok) measured.spread = 0.001 * (1 + mix % 17);
-      table.rows.push_back({p, c, measured});
-      if (mix % 4 == 0) table.rows.push_back({p, c, test::timed(99.0 + mix % 6, Status::ok, 2)});
-    }
-  }
-  return table;
-}
 
 class DatasetStream : public ::testing::Test {
  protected:

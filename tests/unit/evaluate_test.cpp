@@ -76,7 +76,7 @@ Scorer perfect(const MeasurementTable& table) {
 TEST(Evaluate, TwoShapesGiveTheSpecifiedMeanAndNdcg) {
   // Shape 0: the pick (config 1) takes 4 times as long as the oracle; shape 1: the pick is the oracle.
   const MeasurementTable table = table_of({{25, 100}, {80, 50}});
-  const Evaluation e = evaluate(table, larger_is_better, measured_pool(table));
+  const Evaluation e = evaluate(table, larger_is_better, measured_pool);
   EXPECT_DOUBLE_EQ(e.overall.mean, 0.625);
   EXPECT_DOUBLE_EQ(e.overall.hit_rate[0], 0.5);
   EXPECT_DOUBLE_EQ(e.overall.min, 0.25);
@@ -92,14 +92,14 @@ TEST(Evaluate, TheSecondPassDecides) {
   MeasurementTable table = table_of({{100, 90}});
   table.rows.push_back({0, 0, timed(80, Status::ok, 2)});
   table.rows.push_back({0, 1, timed(160, Status::ok, 2)});
-  const Evaluation e = evaluate(table, larger_is_better, measured_pool(table));
+  const Evaluation e = evaluate(table, larger_is_better, measured_pool);
   EXPECT_DOUBLE_EQ(e.overall.mean, 0.5);
   EXPECT_EQ(e.results[0].oracle, table.configs[0]);
 }
 
 TEST(Evaluate, FailedAndUnmeasuredPicksCountAsZero) {
   const MeasurementTable table = table_of({{10, -1}, {10, 0}, {20, 10}});
-  const auto whole_family = [&](std::size_t) { return table.configs; };
+  const auto whole_family = [&](const CompactTable&, std::size_t) { return table.configs; };
   const Evaluation e = evaluate(table, larger_is_better, whole_family);
   EXPECT_DOUBLE_EQ(e.overall.mean, 1.0 / 3);
   EXPECT_EQ(e.overall.failed, 1u);
@@ -107,31 +107,31 @@ TEST(Evaluate, FailedAndUnmeasuredPicksCountAsZero) {
   EXPECT_TRUE(std::isnan(e.results[0].regret_us));
   EXPECT_DOUBLE_EQ(e.overall.top_mean[1], 1);
   // In the measured pool the second problem has only its one config.
-  EXPECT_DOUBLE_EQ(evaluate(table, larger_is_better, measured_pool(table)).overall.mean, 2.0 / 3);
+  EXPECT_DOUBLE_EQ(evaluate(table, larger_is_better, measured_pool).overall.mean, 2.0 / 3);
 }
 
 TEST(Evaluate, ConfigsThatASweepLeftOutAreNoPicks) {
   MeasurementTable table = table_of({{25, 100}, {80, 50}});
   table.rows[0].measured.status = Status::left_out;
-  EXPECT_EQ(measured_pool(table)(0), (std::vector{table.configs[1]}));
-  EXPECT_EQ(accepted_pool(table)(0), (std::vector{table.configs[1]}));
+  EXPECT_EQ(measured_pool(table, 0), (std::vector{table.configs[1]}));
+  EXPECT_EQ(accepted_pool(table, 0), (std::vector{table.configs[1]}));
   table.rows[0].measured.status = Status::unsupported;
-  EXPECT_EQ(measured_pool(table)(0).size(), 2u);
-  EXPECT_EQ(accepted_pool(table)(0).size(), 1u);
+  EXPECT_EQ(measured_pool(table, 0).size(), 2u);
+  EXPECT_EQ(accepted_pool(table, 0).size(), 1u);
 }
 
 TEST(Evaluate, ProblemsWithoutAnOracleAreCountedApart) {
   const MeasurementTable table = table_of({{-1, -1}, {20, 10}});
-  const Evaluation e = evaluate(table, larger_is_better, measured_pool(table));
+  const Evaluation e = evaluate(table, larger_is_better, measured_pool);
   EXPECT_EQ(e.without_oracle, 1u);
   EXPECT_EQ(e.overall.problems, 1u);
   const MeasurementTable none = table_of({{-1, -1}});
-  EXPECT_THROW(evaluate(none, larger_is_better, measured_pool(none)), Error);
+  EXPECT_THROW(evaluate(none, larger_is_better, measured_pool), Error);
 }
 
 TEST(Evaluate, TiesWithinNoiseAreShownAndNotForgiven) {
   const MeasurementTable table = table_of({{100, 101}, {100, 150}});  // spreads of 0.01
-  const Evaluation e = evaluate(table, larger_is_better, measured_pool(table));
+  const Evaluation e = evaluate(table, larger_is_better, measured_pool);
   EXPECT_EQ(e.overall.ties, 1u);
   EXPECT_DOUBLE_EQ(e.results[0].efficiency(), 100.0 / 101);
   EXPECT_DOUBLE_EQ(e.overall.hit_rate[0], 0);
@@ -145,10 +145,10 @@ TEST(Evaluate, PicksTimedLessPreciselyThanTheOracleAreFlaggedAndCounted) {
     table.rows.push_back({problem, config, measured});
   };
   for (std::uint32_t p = 0; p < 4; ++p) again(p, 0, 50, Status::ok, 24);
-  again(0, 1, 90, Status::ok, 24);            // as carefully
-  again(1, 1, 90, Status::pruned_early, 24);  // given up after its screening samples
-  again(2, 1, 90, Status::ok, 11);            // its rounds ended early
-  Evaluation e = evaluate(table, larger_is_better, measured_pool(table));  // of the last only a first pass
+  again(0, 1, 90, Status::ok, 24);                                  // as carefully
+  again(1, 1, 90, Status::pruned_early, 24);                        // given up after its screening samples
+  again(2, 1, 90, Status::ok, 11);                                  // its rounds ended early
+  Evaluation e = evaluate(table, larger_is_better, measured_pool);  // of the last only a first pass
   ASSERT_EQ(e.results.size(), 4u);
   for (std::size_t p = 0; p < 4; ++p) EXPECT_EQ(e.results[p].picks[0].coarse, p > 0) << p;
   EXPECT_EQ(e.overall.coarse, 3u);
@@ -190,7 +190,7 @@ TEST(Evaluate, EqualScoresKeepFamilyOrder) {
   const auto equal = [](const Problem&, std::span<const KernelConfig> configs) {
     return Scores{std::vector<double>(configs.size(), 1.0), {}};
   };
-  EXPECT_EQ(evaluate(table, equal, measured_pool(table)).results[0].picks[0].config, table.configs[0]);
+  EXPECT_EQ(evaluate(table, equal, measured_pool).results[0].picks[0].config, table.configs[0]);
 }
 
 TEST(Evaluate, ConfigsThatCannotRunAreNeverPicked) {
@@ -198,7 +198,7 @@ TEST(Evaluate, ConfigsThatCannotRunAreNeverPicked) {
   const auto only_first = [](const Problem&, std::span<const KernelConfig>) {
     return Scores{{1.0, -std::numeric_limits<double>::infinity()}, {}};
   };
-  const Evaluation e = evaluate(table, only_first, measured_pool(table));
+  const Evaluation e = evaluate(table, only_first, measured_pool);
   EXPECT_DOUBLE_EQ(e.overall.mean, 0.5);
   EXPECT_EQ(e.results[0].pool, 1u);
 }
@@ -210,7 +210,7 @@ TEST(Evaluate, ClaimsAreComparedWithTheBestOfThePool) {
   const auto surely_second = [](const Problem&, std::span<const KernelConfig>) {
     return Scores{{1.0, 2.0}, {}, 0.97};
   };
-  const Evaluation e = evaluate(table, surely_second, [&](std::size_t) {
+  const Evaluation e = evaluate(table, surely_second, [&](const CompactTable&, std::size_t) {
     return std::vector{table.configs[0], table.configs[1]};
   });
   EXPECT_DOUBLE_EQ(e.results[0].pool_best, 0.5);
@@ -233,7 +233,7 @@ TEST(Evaluate, EachLayoutsClaimsAreCheckedByThemselves) {
     problem.layout = Layout::rrr;
     table.problems[p] = problem;
   }
-  const Evaluation e = evaluate(table, first, measured_pool(table));
+  const Evaluation e = evaluate(table, first, measured_pool);
   EXPECT_DOUBLE_EQ(e.reliability.claimed, e.reliability.observed);
   EXPECT_DOUBLE_EQ(e.reliability.standard_error, 0.25);
   std::map<std::string, Reliability> by_layout;
@@ -251,19 +251,19 @@ TEST(Evaluate, EachLayoutsClaimsAreCheckedByThemselves) {
 TEST(Evaluate, CallWeightsWeigh) {
   MeasurementTable table = table_of({{25, 100}, {80, 50}});
   table.problems[0].set_weight(3);
-  EXPECT_DOUBLE_EQ(evaluate(table, larger_is_better, measured_pool(table)).overall.weighted_mean,
+  EXPECT_DOUBLE_EQ(evaluate(table, larger_is_better, measured_pool).overall.weighted_mean,
                    (3 * 0.25 + 1) / 4);
 }
 
 TEST(Evaluate, TrueNdcgDiscountsByRank) {
   const MeasurementTable table = table_of({{10, 20}});  // the pick has relevance 0.5, the second 1
   const double wanted = (0.5 + 1 / std::log2(3.0)) / (1 + 0.5 / std::log2(3.0));
-  EXPECT_DOUBLE_EQ(evaluate(table, larger_is_better, measured_pool(table)).overall.ndcg, wanted);
+  EXPECT_DOUBLE_EQ(evaluate(table, larger_is_better, measured_pool).overall.ndcg, wanted);
 }
 
 TEST(Evaluate, SlicesPartTheProblems) {
   const MeasurementTable table = table_of({{25, 100}, {80, 50}});  // m = 16 and 32
-  const Evaluation e = evaluate(table, larger_is_better, measured_pool(table));
+  const Evaluation e = evaluate(table, larger_is_better, measured_pool);
   std::map<std::string, std::size_t> problems;
   for (const Slice& slice : e.slices) problems[slice.by] += slice.summary.problems;
   for (const auto& [by, count] : problems) EXPECT_EQ(count, 2u) << by;
@@ -280,7 +280,7 @@ TEST(Evaluate, PerfectPredictionsCalibrate) {
     for (const double score : scores.score) scores.tflops.push_back(flop_count(problem) / -score / 1e6);
     return scores;
   };
-  const Calibration c = evaluate(table, exact, measured_pool(table)).calibration;
+  const Calibration c = evaluate(table, exact, measured_pool).calibration;
   EXPECT_EQ(c.rows, 4u);
   EXPECT_NEAR(c.r2, 1, 1e-12);
   EXPECT_NEAR(c.mape, 0, 1e-12);
@@ -293,7 +293,7 @@ TEST(Baselines, StaticsAreChosenOnTrainingProblemsOnly) {
   const MeasurementTable training = table_of({{10, 20, 40}, {10, 20, 40}});  // config 0 wins everywhere
   const MeasurementTable held_out = table_of({{40, 20, 10}});
   EXPECT_EQ(best_static(training), training.configs[0]);
-  const auto lines = baselines(held_out, measured_pool(held_out), training, {});
+  const auto lines = baselines(held_out, measured_pool, training, {});
   EXPECT_EQ(lines.front().name, "best static");
   EXPECT_DOUBLE_EQ(lines.front().summary.mean, 0.25);
   EXPECT_DOUBLE_EQ(lines.back().summary.mean, 1);  // oracle
@@ -394,7 +394,7 @@ RC_GTEST_PROP(EvaluateProperty, NumbersStayInBounds, ()) {
   }
   times.front().front() = 7;  // at least one problem has an oracle
   const MeasurementTable table = table_of(times);
-  const auto whole_family = [&](std::size_t) { return table.configs; };
+  const auto whole_family = [&](const CompactTable&, std::size_t) { return table.configs; };
   const Evaluation e = evaluate(table, larger_is_better, whole_family);
   for (const ProblemResult& r : e.results) {
     for (std::size_t t = 0; t < kTop.size(); ++t) {

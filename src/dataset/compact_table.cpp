@@ -1,0 +1,209 @@
+#include "dataset/compact_table.h"
+
+#include <numeric>
+#include <tuple>
+#include <unordered_map>
+
+#include "core/fail.h"
+#include "dataset/stream.h"
+
+namespace kscout {
+
+namespace {
+
+void check_number(std::size_t configs) {
+  if (configs > CompactTable::max_configs)
+    fail(Errc::invalid_argument, "{} configs in one table: at most {}; split the dataset", configs,
+         CompactTable::max_configs);
+}
+
+}  // namespace
+
+CompactTable::CompactTable(const MeasurementTable& table)
+    : device(table.device), problems(table.problems), configs(table.configs), metadata(table.metadata) {
+  check_number(configs.size());
+  rows_.reserve(table.rows.size());
+  for (const MeasurementTable::Row& row : table.rows) add(row);
+  sort_rows();
+}
+
+void CompactTable::add(const MeasurementTable::Row& row) {
+  const Measurement& m = row.measured;
+  Row added{};
+  added.time_us = m.time_us;
+  added.problem = row.problem;
+  added.config = row.config & (max_configs - 1);
+  added.status = static_cast<std::uint32_t>(m.status) & 15U;
+  added.pass = static_cast<std::uint32_t>(m.pass) & 3U;
+  added.cache = static_cast<std::uint32_t>(m.cache) & 1U;
+  added.noisy = m.noisy;
+  added.repeats = m.repeats;
+  added.spread = static_cast<std::uint32_t>(spreads_.size());
+  if (m.status == Status::ok) spreads_.push_back(m.spread);
+  rows_.push_back(added);
+}
+
+bool CompactTable::sort_rows() {
+  const auto key = [](const Row& row) {
+    return (std::uint64_t{row.problem} << 32) | (std::uint64_t{row.config} << 2) | (3U - row.pass);
+  };
+  std::ranges::sort(rows_, {}, key);
+  find_first_rows();
+  return std::ranges::adjacent_find(rows_, {}, key) == rows_.end();
+}
+
+void CompactTable::find_first_rows() {
+  first_.assign(problems.size() + 1, 0);
+  for (const Row& row : rows_) ++first_[row.problem + 1];
+  std::partial_sum(first_.begin(), first_.end(), first_.begin());
+}
+
+std::vector<FinalRow> CompactTable::final_rows(std::size_t problem) const {
+  std::vector<FinalRow> rows;
+  for_each_final(problem, [&](std::uint32_t config, const Measurement& measured) {
+    rows.push_back({config, measured});
+  });
+  return rows;
+}
+
+std::optional<Measurement> CompactTable::final_row(std::size_t problem, std::uint32_t config) const {
+  const std::span rows(rows_.data() + first_[problem], rows_.data() + first_[problem + 1]);
+  const auto found = std::ranges::lower_bound(rows, config, {}, [](const Row& row) { return row.config; });
+  if (found == rows.end() || found->config != config) return std::nullopt;
+  return at(*found);
+}
+
+void CompactTable::keep_problems(const std::function<bool(const Problem&)>& keep) {
+  std::size_t problem = 0, end = 0;
+  for (std::size_t p = 0; p < problems.size(); ++p) {
+    if (!keep(problems[p])) continue;
+    for (std::size_t r = first_[p]; r < first_[p + 1]; ++r) {
+      rows_[end] = rows_[r];
+      rows_[end++].problem = static_cast<std::uint32_t>(problem);
+    }
+    if (problem != p) problems[problem] = std::move(problems[p]);
+    ++problem;
+  }
+  rows_.resize(end);
+  problems.erase(problems.begin() + static_cast<std::ptrdiff_t>(problem), problems.end());
+  find_first_rows();
+}
+
+CompactTable CompactTable::of_problems(const std::function<bool(const Problem&)>& keep) const {
+  CompactTable part;
+  part.device = device;
+  part.configs = configs;
+  part.metadata = metadata;
+  for (std::size_t p = 0; p < problems.size(); ++p) {
+    if (!keep(problems[p])) continue;
+    for (std::size_t r = first_[p]; r < first_[p + 1]; ++r) {
+      Row row = rows_[r];
+      row.problem = static_cast<std::uint32_t>(part.problems.size());
+      if (static_cast<Status>(row.status) == Status::ok) {
+        part.spreads_.push_back(spreads_[row.spread]);
+        row.spread = static_cast<std::uint32_t>(part.spreads_.size() - 1);
+      }
+      part.rows_.push_back(row);
+    }
+    part.problems.push_back(problems[p]);
+  }
+  part.find_first_rows();
+  return part;
+}
+
+/// Collects the rows of files. Problems and configs are in the order of merge().
+class CompactReader {
+ public:
+  explicit CompactReader(const DatasetOptions& options) : options_(options) {}
+
+  /// Nothing when a row is there twice.
+  std::optional<CompactTable> read(std::span<const std::string> files) {
+    std::vector<RowStream> streams;
+    std::size_t rows = 0;
+    for (const std::string& file : files) rows += streams.emplace_back(file, options_).stated_rows();
+    table_.rows_.reserve(rows);
+    std::vector<MeasurementTable> heads;  // without problems and rows
+    std::vector<std::size_t> begins;      // of the rows of each file
+    for (RowStream& opened : streams) {
+      begins.push_back(table_.rows_.size());
+      RowStream stream = std::move(opened);
+      heads.push_back(add_rows(stream));
+      check_same_device(heads.front().device, heads.back().device);
+    }
+    begins.push_back(table_.rows_.size());
+    const ConfigSpace* const space = common_space(heads);
+    for (std::size_t f = 0; f < heads.size(); ++f) {
+      const std::vector<std::uint32_t> config_of = add_configs(heads[f].configs, space);
+      for (std::size_t r = begins[f]; r < begins[f + 1]; ++r) {
+        CompactTable::Row& row = table_.rows_[r];
+        row.config = config_of[row.config] & (CompactTable::max_configs - 1);
+      }
+    }
+    table_.device = heads.front().device;
+    table_.metadata = heads.size() == 1 ? heads.front().metadata : merge_metadata(heads);
+    if (!table_.sort_rows()) return std::nullopt;
+    return std::move(table_);
+  }
+
+ private:
+  /// Adds the rows of a file, with its own numbers of configs. Returns its device, metadata and configs.
+  MeasurementTable add_rows(RowStream& stream) {
+    const std::size_t begin = table_.rows_.size();
+    std::vector<std::uint32_t> problem_of;
+    while (stream.next()) {
+      const MeasurementTable& read = stream.table();
+      check_number(read.configs.size());
+      while (problem_of.size() < read.problems.size())
+        problem_of.push_back(id_of(read.problems[problem_of.size()], table_.problems, problems_));
+      for (MeasurementTable::Row row : read.rows) {
+        row.problem = problem_of[row.problem];
+        table_.add(row);
+      }
+    }
+    const MeasurementTable& read = stream.table();
+    const std::vector<std::uint32_t> places = stream.family_places();
+    for (std::size_t r = begin; r < table_.rows_.size(); ++r) {
+      CompactTable::Row& row = table_.rows_[r];
+      row.config = places[row.config] & (CompactTable::max_configs - 1);
+    }
+    MeasurementTable head{read.device, {}, read.configs, {}, read.metadata};
+    for (std::size_t c = 0; c < places.size(); ++c) head.configs[places[c]] = read.configs[c];
+    return head;
+  }
+
+  /// The position of each config of a file in the table.
+  std::vector<std::uint32_t> add_configs(const std::vector<KernelConfig>& of_file, const ConfigSpace* space) {
+    std::vector<std::uint32_t> config_of;
+    for (const KernelConfig& config : of_file) {
+      const auto own = in_space(config, *space);
+      if (!own) fail(Errc::invalid_argument, "a table holds configs of several providers or ops");
+      config_of.push_back(id_of(*own, table_.configs, configs_));
+    }
+    check_number(table_.configs.size());
+    return config_of;
+  }
+
+  template <class T>
+  static std::uint32_t id_of(const T& value, std::vector<T>& values,
+                             std::unordered_map<T, std::uint32_t>& ids) {
+    const auto [at, is_new] = ids.try_emplace(value, static_cast<std::uint32_t>(values.size()));
+    if (is_new) values.push_back(value);
+    return at->second;
+  }
+
+  const DatasetOptions& options_;
+  CompactTable table_;
+  std::unordered_map<Problem, std::uint32_t> problems_;
+  std::unordered_map<KernelConfig, std::uint32_t> configs_;
+};
+
+CompactTable read_compact(std::span<const std::string> files, const DatasetOptions& options) {
+  if (files.empty()) fail(Errc::invalid_argument, "nothing to read: no dataset given");
+  const bool csv = std::ranges::any_of(files, is_csv_dataset);
+  if (auto table = csv ? std::nullopt : CompactReader(options).read(files)) return std::move(*table);
+  std::vector<MeasurementTable> tables;
+  for (const std::string& file : files) tables.push_back(read_dataset(file, options));
+  return tables.size() == 1 ? tables.front() : merge(tables, Keep::error);
+}
+
+}  // namespace kscout
