@@ -11,17 +11,17 @@ namespace kscout {
 
 namespace {
 
-void check_number(std::size_t configs) {
-  if (configs > CompactTable::max_configs)
-    fail(Errc::invalid_argument, "{} configs in one table: at most {}; split the dataset", configs,
-         CompactTable::max_configs);
+void check_sizes(std::size_t rows, std::size_t configs) {
+  if (rows > CompactTable::max_rows || configs > CompactTable::max_configs)
+    fail(Errc::invalid_argument, "{} rows and {} configs in one table: at most {} and {}; split the dataset",
+         rows, configs, CompactTable::max_rows, CompactTable::max_configs);
 }
 
 }  // namespace
 
 CompactTable::CompactTable(const MeasurementTable& table)
     : device(table.device), problems(table.problems), configs(table.configs), metadata(table.metadata) {
-  check_number(configs.size());
+  check_sizes(table.rows.size(), configs.size());
   rows_.reserve(table.rows.size());
   for (const MeasurementTable::Row& row : table.rows) add(row);
   sort_rows();
@@ -198,7 +198,7 @@ class CompactReader {
     std::vector<std::uint32_t> problem_of;
     while (stream.next()) {
       const MeasurementTable& read = stream.table();
-      check_number(read.configs.size());
+      check_sizes(table_.rows_.size() + read.rows.size(), read.configs.size());
       while (problem_of.size() < read.problems.size())
         problem_of.push_back(id_of(read.problems[problem_of.size()], table_.problems, problems_));
       for (MeasurementTable::Row row : read.rows) {
@@ -222,7 +222,7 @@ class CompactReader {
       if (!own) fail(Errc::invalid_argument, "a table holds configs of several providers or ops");
       config_of.push_back(id_of(*own, table_.configs, configs_));
     }
-    check_number(table_.configs.size());
+    check_sizes(table_.rows_.size(), table_.configs.size());
     return config_of;
   }
 

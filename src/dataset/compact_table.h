@@ -29,12 +29,13 @@ namespace kscout {
 
 class CompactTable {
  public:
-  /// Rows number configs in 24 bits.
+  /// Rows are numbered in 32 bits, configs in 24 bits.
+  static constexpr std::size_t max_rows = std::size_t{1} << 32;
   static constexpr std::uint32_t max_configs = std::uint32_t{1} << 24;
 
   CompactTable() = default;
   /// Implicit: a function that takes a CompactTable takes any table. Throws invalid_argument for more than
-  /// max_configs configs.
+  /// max_rows rows or max_configs configs.
   CompactTable(const MeasurementTable& table);  // NOLINT(google-explicit-constructor)
 
   // As in MeasurementTable.
