@@ -163,6 +163,14 @@ int run(const Arguments& arguments) {
     fmt::print("RESULT dataset.merge_rows_per_second {:.0f} 1/s\n",
                static_cast<double>(arguments.rows) / seconds);
   }
+  if (asked("mean")) {
+    const Step done = step("mean", [&] {
+      const std::vector<std::string> twice = {merged, merged};
+      if (!merge_files(twice, folder / "mean.parquet", {.keep = Keep::mean}))
+        fail(Errc::corrupt_data, "the merged rows are not in file order");
+    });
+    fmt::print("RESULT dataset.mean_peak_mb {:.0f} MB\n", done.peak_mb);
+  }
   if (asked("describe")) {
     const double seconds = measured("describe", [&] {
       const auto described = describe_file(merged);
@@ -213,7 +221,7 @@ int main(int argc, char** argv) {
   app.add_option("--rows", arguments.rows, "rows of both datasets together")->capture_default_str();
   app.add_option("--folder", arguments.folder, "keeps the files");
   app.add_option("--steps", arguments.steps,
-                 "of generate, merge, describe, reduce, train, evaluate; of files in --folder")
+                 "of generate, merge, mean, describe, reduce, train, evaluate; of files in --folder")
       ->delimiter(',');
   app.add_option("--growth", arguments.growth, "of the folds in step train: auto, together, one_by_one")
       ->capture_default_str();

@@ -110,7 +110,7 @@ class Replay {
     return names;
   }
 
-  Model trained(const std::vector<MeasurementTable>& tables) const {
+  Model trained(const std::vector<CompactTable>& tables) const {
     TrainOptions train_options;
     train_options.targets = {Target::rank};
     train_options.folds = 4;
@@ -182,7 +182,7 @@ class Replay {
       }
     }
     db.put({}, timed);
-    return read_timings(db.file(), std::span(&base_, 1)).table;
+    return read_timings(db.file(), std::vector<CompactTable>{base_}).table;
   }
 
   /// Cross-validation over the set, fully measured; judged on `rest` alone.

@@ -171,7 +171,7 @@ std::filesystem::path train_select_model(const SelectCase& of, const std::filesy
   options.parameters.learning_rate = 0.2;
   options.parameters.rounds = options.parameters.min_rounds = 260;
   options.parameters.threads = 2;
-  const std::vector<MeasurementTable> tables = {measurements(family)};
+  const std::vector<CompactTable> tables = {measurements(family)};
   TrainingResult result = train(tables, {family}, schema, options, {});
   // Measurements as random as these teach a shortlist too little to be kept. A choice with it costs the same.
   if (!result.model.data().shortlist) {

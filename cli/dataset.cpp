@@ -224,14 +224,13 @@ void report_unmeasured(const DatasetArguments& options, std::size_t kernels) {
     fmt::print(stderr, "note: no row is of {} kernels of rule set {}\n", kernels, options.reduction.rules);
 }
 
-/// Whether rows can be merged one by one. Averages need all rows of a problem, journals and CSV have no
-/// order, and what went into a pipe or a descriptor cannot be taken back when a file turns out to have none.
+/// Whether rows can be merged one by one. Journals and CSV have no order, and what went into a pipe or a
+/// descriptor cannot be taken back when a file turns out to have none.
 bool may_stream(const DatasetArguments& options) {
   const fs::path out = options.out;
   const bool takes_back = options.out != "-" && (is_absent(out) || fs::is_regular_file(out)) &&
                           !named_descriptor(resolve_links(out));
-  return options.keep != Keep::mean && options.keep != Keep::median && takes_back &&
-         out.extension() != ".csv" && std::ranges::all_of(options.files, is_parquet_file);
+  return takes_back && out.extension() != ".csv" && std::ranges::all_of(options.files, is_parquet_file);
 }
 
 void merge_verb(const DatasetArguments& options) {

@@ -4,20 +4,19 @@
 #include <fmt/format.h>
 
 #include "core/fail.h"
-#include "dataset/dataset.h"
-#include "dataset/operations.h"
+#include "dataset/compact_table.h"
 #include "train/families.h"
 #include "train/training_matrix.h"
 
 namespace kscout::cli {
 
 void write_matrix(const MatrixRequest& request) {
-  std::vector<MeasurementTable> tables;
-  for (const std::string& file : request.data) tables.push_back(read_dataset(file));
+  std::vector<CompactTable> tables;
+  for (const std::string& file : request.data) tables.push_back(read_compact({{file}}));
   if (!in_one_space(tables))
     fail(Errc::invalid_argument,
          "--data: the datasets have kernels of several providers; write one file for each");
-  const MeasurementTable& first = tables.front();
+  const CompactTable& first = tables.front();
   if (first.problems.empty() || first.configs.empty())
     fail(Errc::invalid_argument, "--data {}: holds no measurement", request.data.front());
   const Op op = first.problems.front().op();

@@ -8,8 +8,7 @@
 #include <fmt/format.h>
 
 #include "core/fail.h"
-#include "dataset/dataset.h"
-#include "dataset/operations.h"
+#include "dataset/compact_table.h"
 #include "evaluate/reference_problems.h"
 #include "features/schema.h"
 #include "measure/timing.h"
@@ -69,7 +68,7 @@ void print_summary(const TrainingResult& result, Format format) {
 
 /// The schema with the requested features, and with the features of the problem alone, from which the speed
 /// of its best config is predicted.
-std::shared_ptr<const Schema> chosen_schema(TrainArguments& options, Op op, const MeasurementTable& data) {
+std::shared_ptr<const Schema> chosen_schema(TrainArguments& options, Op op, const CompactTable& data) {
   const std::string_view provider =
       data.configs.empty() ? std::string_view("native") : data.configs.front().space->provider;
   const std::string name =
@@ -91,14 +90,14 @@ std::shared_ptr<const Schema> chosen_schema(TrainArguments& options, Op op, cons
 
 /// Drops the problems of a file or a set, whatever their types: they are held out. With
 /// `asked` (--exclude), "0 problems" is reported, too.
-void leave_out(const std::string& source, std::vector<MeasurementTable>& tables, bool asked) {
+void leave_out(const std::string& source, std::vector<CompactTable>& tables, bool asked) {
   std::set<ProblemSizes> sizes;
   const Operation* const of = operation_of_set(source);
   const auto problems = of ? of->named_set(source, DType::fp32, {}) : read_any_problems(source);
   for (const Problem& problem : problems) sizes.insert(sizes_of(problem));
   std::size_t dropped = 0;
-  for (MeasurementTable& table : tables) {
-    table = table_of_problems(table, [&](const Problem& problem) {
+  for (CompactTable& table : tables) {
+    table.keep_problems([&](const Problem& problem) {
       const bool keep = !sizes.contains(sizes_of(problem));
       dropped += !keep;
       return keep;
@@ -155,13 +154,13 @@ Progress progress_or_end(ProgressLine& line, const std::filesystem::path& kept) 
   };
 }
 
-std::string_view provider_of(const MeasurementTable& table) {
+std::string_view provider_of(const CompactTable& table) {
   return table.configs.empty() ? std::string_view() : table.configs.front().space->provider;
 }
 
 /// Makes one family of a joint provider's and its members' datasets. Throws invalid_argument for datasets
 /// that no single model can choose from, naming two files.
-void join(std::vector<MeasurementTable>& tables, const std::vector<std::string>& files) {
+void join(std::vector<CompactTable>& tables, const std::vector<std::string>& files) {
   if (in_one_space(tables)) return;
   for (std::size_t i = 1; i < tables.size(); ++i) {
     const std::string_view first = provider_of(tables.front()), other = provider_of(tables[i]);
@@ -174,7 +173,7 @@ void join(std::vector<MeasurementTable>& tables, const std::vector<std::string>&
 }
 
 /// Adds what applications timed.
-void add_timings(const TrainArguments& options, std::vector<MeasurementTable>& tables, Origin& origin) {
+void add_timings(const TrainArguments& options, std::vector<CompactTable>& tables, Origin& origin) {
   for (const auto& file : options.db) {
     if (!std::filesystem::exists(file)) fail(Errc::not_found, "--db {}: no such file", file);
     Timings used = read_timings(file, tables);
@@ -211,16 +210,16 @@ void train_verb(TrainArguments& options) {
     fail(Errc::invalid_argument,
          "--folds with folds by device: there is one fold for each CPU; leave it out");
   options.train.handicap.share = options.handicap_percent / 100;
-  std::vector<MeasurementTable> tables;
+  std::vector<CompactTable> tables;
   Origin origin;
   for (const auto& file : options.data) {
-    tables.push_back(read_dataset(file));
+    tables.push_back(read_compact({{file}}));
     origin.data_files.push_back(std::filesystem::path(file).filename().string());
-    origin.data_rows += tables.back().rows.size();
+    origin.data_rows += tables.back().row_count();
   }
   join(tables, options.data);
   add_timings(options, tables, origin);
-  origin.metadata = merge_metadata(tables);
+  origin.metadata = merge_metadata(heads_of(tables));
   const Op op = tables.front().problems.empty() ? Op::gemm : tables.front().problems.front().op();
   if (!options.op.empty() && parse<Op>(options.op) != op) {
     fail(Errc::invalid_argument, "--op {}: the datasets are of {}", options.op, word(op));
@@ -242,7 +241,7 @@ void train_verb(TrainArguments& options) {
       training_input(tables, families_of(tables, options.rules, options.train.devices, options.epilogues),
                      *schema, options.train);
   std::vector<CompactTable> tried;
-  for (const MeasurementTable& table : tables) tried.push_back(tried_problems(table));
+  for (const CompactTable& table : tables) tried.push_back(tried_problems(table));
   tables.clear();  // their memory is needed
   const auto result = train(std::move(input), schema, options.train, progress_or_end(line, kept));
   write_model_folder(options.out, result, origin);

@@ -11,17 +11,17 @@ namespace kscout {
 
 namespace {
 
-void check_number(std::size_t configs) {
-  if (configs > CompactTable::max_configs)
-    fail(Errc::invalid_argument, "{} configs in one table: at most {}; split the dataset", configs,
-         CompactTable::max_configs);
+void check_sizes(std::size_t rows, std::size_t configs) {
+  if (rows > CompactTable::max_rows || configs > CompactTable::max_configs)
+    fail(Errc::invalid_argument, "{} rows and {} configs in one table: at most {} and {}; split the dataset",
+         rows, configs, CompactTable::max_rows, CompactTable::max_configs);
 }
 
 }  // namespace
 
 CompactTable::CompactTable(const MeasurementTable& table)
     : device(table.device), problems(table.problems), configs(table.configs), metadata(table.metadata) {
-  check_number(configs.size());
+  check_sizes(table.rows.size(), configs.size());
   rows_.reserve(table.rows.size());
   for (const MeasurementTable::Row& row : table.rows) add(row);
   sort_rows();
@@ -38,9 +38,14 @@ void CompactTable::add(const MeasurementTable::Row& row) {
   added.cache = static_cast<std::uint32_t>(m.cache) & 1U;
   added.noisy = m.noisy;
   added.repeats = m.repeats;
-  added.spread = static_cast<std::uint32_t>(spreads_.size());
-  if (m.status == Status::ok) spreads_.push_back(m.spread);
+  added.number = static_cast<std::uint32_t>(rows_.size());
+  if (added.number % 64 == 0) with_spread_.push_back({0, spreads_.size()});
+  if (m.status == Status::ok) {
+    with_spread_.back().bits |= std::uint64_t{1} << added.number % 64;
+    spreads_.push_back(m.spread);
+  }
   rows_.push_back(added);
+  if (m.setup_us >= 0) setups_.push_back({row.problem, row.config, m.setup_us});
 }
 
 bool CompactTable::sort_rows() {
@@ -73,19 +78,31 @@ std::optional<Measurement> CompactTable::final_row(std::size_t problem, std::uin
   return at(*found);
 }
 
+void CompactTable::keep_rows(const std::function<bool(std::uint32_t problem, std::uint32_t config)>& keep) {
+  const auto dropped = [&](const auto& row) { return !keep(row.problem, row.config); };
+  std::erase_if(rows_, dropped);
+  std::erase_if(setups_, dropped);
+  find_first_rows();
+}
+
 void CompactTable::keep_problems(const std::function<bool(const Problem&)>& keep) {
-  std::size_t problem = 0, end = 0;
+  std::vector<std::uint32_t> moved(problems.size(), 0);
+  std::vector<bool> kept(problems.size());
+  std::uint32_t end = 0;
   for (std::size_t p = 0; p < problems.size(); ++p) {
     if (!keep(problems[p])) continue;
-    for (std::size_t r = first_[p]; r < first_[p + 1]; ++r) {
-      rows_[end] = rows_[r];
-      rows_[end++].problem = static_cast<std::uint32_t>(problem);
-    }
-    if (problem != p) problems[problem] = std::move(problems[p]);
-    ++problem;
+    kept[p] = true;
+    moved[p] = end;
+    if (end != p) problems[end] = std::move(problems[p]);
+    ++end;
   }
-  rows_.resize(end);
-  problems.erase(problems.begin() + static_cast<std::ptrdiff_t>(problem), problems.end());
+  problems.erase(problems.begin() + end, problems.end());
+  const auto renumber = [&](auto& rows) {
+    std::erase_if(rows, [&](const auto& row) { return !kept[row.problem]; });
+    for (auto& row : rows) row.problem = moved[row.problem];
+  };
+  renumber(rows_);
+  renumber(setups_);
   find_first_rows();
 }
 
@@ -94,21 +111,38 @@ CompactTable CompactTable::of_problems(const std::function<bool(const Problem&)>
   part.device = device;
   part.configs = configs;
   part.metadata = metadata;
+  std::vector<std::optional<std::uint32_t>> moved(problems.size());
+  std::vector<Row> rows;
   for (std::size_t p = 0; p < problems.size(); ++p) {
     if (!keep(problems[p])) continue;
-    for (std::size_t r = first_[p]; r < first_[p + 1]; ++r) {
-      Row row = rows_[r];
-      row.problem = static_cast<std::uint32_t>(part.problems.size());
-      if (static_cast<Status>(row.status) == Status::ok) {
-        part.spreads_.push_back(spreads_[row.spread]);
-        row.spread = static_cast<std::uint32_t>(part.spreads_.size() - 1);
-      }
-      part.rows_.push_back(row);
-    }
+    moved[p] = static_cast<std::uint32_t>(part.problems.size());
     part.problems.push_back(problems[p]);
+    rows.insert(rows.end(), rows_.begin() + static_cast<std::ptrdiff_t>(first_[p]),
+                rows_.begin() + static_cast<std::ptrdiff_t>(first_[p + 1]));
   }
-  part.find_first_rows();
+  std::ranges::sort(rows, {}, &Row::number);
+  part.rows_.reserve(rows.size());
+  for (const Row& row : rows) part.add({*moved[row.problem], row.config, at(row)});
+  for (const Setup& setup : setups_) {
+    if (const auto problem = moved[setup.problem])
+      part.setups_.push_back({*problem, setup.config, setup.setup_us});
+  }
+  part.sort_rows();
   return part;
+}
+
+bool in_one_space(std::span<CompactTable> tables) {
+  std::vector<MeasurementTable> heads = heads_of(tables);
+  const bool one = in_one_space(std::span(heads));
+  for (std::size_t t = 0; t < tables.size() && one; ++t) tables[t].configs = std::move(heads[t].configs);
+  return one;
+}
+
+std::vector<MeasurementTable> heads_of(std::span<const CompactTable> tables) {
+  std::vector<MeasurementTable> heads;
+  for (const CompactTable& table : tables)
+    heads.push_back({table.device, {}, table.configs, {}, table.metadata});
+  return heads;
 }
 
 /// Collects the rows of files. Problems and configs are in the order of merge().
@@ -123,21 +157,18 @@ class CompactReader {
     for (const std::string& file : files) rows += streams.emplace_back(file, options_).stated_rows();
     table_.rows_.reserve(rows);
     std::vector<MeasurementTable> heads;  // without problems and rows
-    std::vector<std::size_t> begins;      // of the rows of each file
+    std::vector<End> begins;              // of each file
     for (RowStream& opened : streams) {
-      begins.push_back(table_.rows_.size());
+      begins.push_back(end());
       RowStream stream = std::move(opened);
       heads.push_back(add_rows(stream));
       check_same_device(heads.front().device, heads.back().device);
     }
-    begins.push_back(table_.rows_.size());
+    begins.push_back(end());
     const ConfigSpace* const space = common_space(heads);
     for (std::size_t f = 0; f < heads.size(); ++f) {
       const std::vector<std::uint32_t> config_of = add_configs(heads[f].configs, space);
-      for (std::size_t r = begins[f]; r < begins[f + 1]; ++r) {
-        CompactTable::Row& row = table_.rows_[r];
-        row.config = config_of[row.config] & (CompactTable::max_configs - 1);
-      }
+      renumber_configs(begins[f], begins[f + 1], config_of);
     }
     table_.device = heads.front().device;
     table_.metadata = heads.size() == 1 ? heads.front().metadata : merge_metadata(heads);
@@ -146,13 +177,28 @@ class CompactReader {
   }
 
  private:
+  /// The numbers of rows and of set-up times so far.
+  struct End {
+    std::size_t rows, setups;
+  };
+  End end() const { return {table_.rows_.size(), table_.setups_.size()}; }
+
+  void renumber_configs(const End& begin, const End& end, std::span<const std::uint32_t> to) {
+    for (std::size_t r = begin.rows; r < end.rows; ++r) {
+      CompactTable::Row& row = table_.rows_[r];
+      row.config = to[row.config] & (CompactTable::max_configs - 1);
+    }
+    for (std::size_t s = begin.setups; s < end.setups; ++s)
+      table_.setups_[s].config = to[table_.setups_[s].config];
+  }
+
   /// Adds the rows of a file, with its own numbers of configs. Returns its device, metadata and configs.
   MeasurementTable add_rows(RowStream& stream) {
-    const std::size_t begin = table_.rows_.size();
+    const End begin = end();
     std::vector<std::uint32_t> problem_of;
     while (stream.next()) {
       const MeasurementTable& read = stream.table();
-      check_number(read.configs.size());
+      check_sizes(table_.rows_.size() + read.rows.size(), read.configs.size());
       while (problem_of.size() < read.problems.size())
         problem_of.push_back(id_of(read.problems[problem_of.size()], table_.problems, problems_));
       for (MeasurementTable::Row row : read.rows) {
@@ -162,10 +208,7 @@ class CompactReader {
     }
     const MeasurementTable& read = stream.table();
     const std::vector<std::uint32_t> places = stream.family_places();
-    for (std::size_t r = begin; r < table_.rows_.size(); ++r) {
-      CompactTable::Row& row = table_.rows_[r];
-      row.config = places[row.config] & (CompactTable::max_configs - 1);
-    }
+    renumber_configs(begin, end(), places);
     MeasurementTable head{read.device, {}, read.configs, {}, read.metadata};
     for (std::size_t c = 0; c < places.size(); ++c) head.configs[places[c]] = read.configs[c];
     return head;
@@ -179,7 +222,7 @@ class CompactReader {
       if (!own) fail(Errc::invalid_argument, "a table holds configs of several providers or ops");
       config_of.push_back(id_of(*own, table_.configs, configs_));
     }
-    check_number(table_.configs.size());
+    check_sizes(table_.rows_.size(), table_.configs.size());
     return config_of;
   }
 

@@ -132,8 +132,9 @@ Measurement mean_of(const Measurement& a, const Measurement& b) {
   return mean;
 }
 
-/// The median row; `all` has at least one.
-Measurement median_of(const std::vector<Measurement>& all) {
+}  // namespace
+
+Measurement median_of(std::span<const Measurement> all) {
   Measurement median = all.front();
   std::vector<double> logs = {std::log(median.time_us)};
   for (std::size_t i = 1; i < all.size(); ++i) {
@@ -149,8 +150,6 @@ Measurement median_of(const std::vector<Measurement>& all) {
   if (right(median)) median.time_us = std::exp(summarise(logs).median);
   return median;
 }
-
-}  // namespace
 
 std::optional<KernelConfig> in_space(const KernelConfig& config, const ConfigSpace& space) {
   if (config.space == &space) return config;
@@ -233,13 +232,13 @@ class Merger {
       row.problem = problem_id[row.problem];
       row.config = config_id[row.config];
     }
-    if (averages()) bring_to_known_level(rows);
+    if (is_average(keep_)) bring_to_known_level(rows);
     for (const auto& row : rows) add_row(row);
   }
   MeasurementTable take() {
     for (const auto& [row, measured] : again_) merged_.rows[row].measured = median_of(measured);
     // Averages have more digits than the measurements, and would double the size of a file.
-    if (averages()) {
+    if (is_average(keep_)) {
       for (auto& row : merged_.rows) shorten(row.measured, kTimeDigits);
     }
     return std::move(merged_);
@@ -258,8 +257,6 @@ class Merger {
     return (std::uint64_t{row.problem} << 32) | (row.config << 2) |
            static_cast<std::uint32_t>(row.measured.pass);
   }
-
-  bool averages() const { return keep_ == Keep::mean || keep_ == Keep::median; }
 
   /// Divides the times of each (problem, pass) by their median ratio to the known times: the whole machine
   /// may have been slower when a problem was measured again.

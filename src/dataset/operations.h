@@ -120,6 +120,12 @@ MeasurementTable merge(std::span<const MeasurementTable> tables, Keep keep, bool
 void keep_one(Keep keep, const MeasurementTable& table, MeasurementTable::Row& known,
               const Measurement& other);
 
+constexpr bool is_average(Keep keep) noexcept { return keep == Keep::mean || keep == Keep::median; }
+
+/// What Keep::median makes of the measurements of one (problem, config, pass), of which there is at least
+/// one.
+Measurement median_of(std::span<const Measurement> all);
+
 /// The space that holds the configs of all tables; for a joint provider and its members, the joint space.
 /// Null when no table has configs. Throws invalid_argument when there is none.
 const ConfigSpace* common_space(std::span<const MeasurementTable> tables);

@@ -56,12 +56,13 @@ std::string needed_text(const Problem& problem) {
 
 }  // namespace
 
-ConfigsOfRules::ConfigsOfRules(const MeasurementTable& table, const std::string& rules)
-    : problems_(signatures_of(table.problems)) {
+ConfigsOfRules::ConfigsOfRules(std::span<const Problem> problems, const ConfigSpace& space,
+                               const Device& device, const std::string& rules)
+    : problems_(signatures_of(problems)) {
   for (const Signature& signature : problems_.signatures) {
-    const Family family = enumerate({.provider = std::string(table.configs.front().space->provider),
+    const Family family = enumerate({.provider = std::string(space.provider),
                                      .signature = signature,
-                                     .device = table.device,
+                                     .device = device,
                                      .rules = rules,
                                      .filter = {}});
     auto& configs = configs_.emplace_back();
@@ -78,7 +79,7 @@ std::size_t ConfigsOfRules::size() const {
 RuleSetRows rows_of_rule_set(const MeasurementTable& table, const std::string& rules) {
   if (table.rows.empty())
     fail(Errc::invalid_argument, "the table has no rows to reduce to rule set '{}'", rules);
-  const ConfigsOfRules wanted(table, rules);
+  const ConfigsOfRules wanted(table.problems, *table.configs.front().space, table.device, rules);
   RuleSetRows reduced{kept_rows(table, [&](std::size_t r) {
     const auto& row = table.rows[r];
     return wanted.hold(row.problem, table.configs[row.config]);
@@ -177,12 +178,10 @@ bool RowReducer::in_rules(const MeasurementTable::Row& row) {
   const std::uint32_t signature = signature_of_problem(row.problem);
   const KernelConfig& config = table_.configs[row.config];
   while (rules_.size() < signatures_.size()) {
-    MeasurementTable one;
-    one.device = table_.device;
-    one.problems = {table_.problems[static_cast<std::size_t>(
-        std::ranges::find(signature_of_problem_, rules_.size()) - signature_of_problem_.begin())]};
-    one.configs = {config};
-    rules_.emplace_back(one, reduction_.rules);
+    const auto first =
+        std::ranges::find(signature_of_problem_, rules_.size()) - signature_of_problem_.begin();
+    rules_.emplace_back(std::span(&table_.problems[static_cast<std::size_t>(first)], 1), *config.space,
+                        table_.device, reduction_.rules);
   }
   if (!rules_[signature].hold(0, config)) return false;
   kept_kernels_.insert((std::uint64_t{signature} << 32) | row.config);

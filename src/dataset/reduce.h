@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -23,13 +24,14 @@
 
 namespace kscout {
 
-/// A rule set's configs for each signature of a table that has configs; `rules` as in FamilyRequest. Throws
+/// A rule set's configs on a device for each signature of problems; `rules` as in FamilyRequest. Throws
 /// what enumerate() throws.
 class ConfigsOfRules {
  public:
-  ConfigsOfRules(const MeasurementTable& table, const std::string& rules);
+  ConfigsOfRules(std::span<const Problem> problems, const ConfigSpace& space, const Device& device,
+                 const std::string& rules);
 
-  /// Whether the rule set has the config for a problem, by its position in the table.
+  /// Whether the rule set has the config for a problem, by its position.
   bool hold(std::uint32_t problem, const KernelConfig& config) const {
     return configs_[problems_.of_problem[problem]].contains(config);
   }

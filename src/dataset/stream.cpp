@@ -13,6 +13,7 @@
 #include "core/numbers.h"
 #include "dataset/file_order.h"
 #include "family/family_file.h"
+#include "measure/samples.h"
 
 namespace kscout {
 
@@ -134,13 +135,19 @@ std::optional<DescribedFile> describe_file(const fs::path& file, const DatasetOp
 
 namespace {
 
+/// By what the times of a file are divided before they are averaged with those of earlier files: for each
+/// problem, the value of each pass. 1 for problems that are absent.
+using Levels = std::unordered_map<Problem, std::array<double, 2>>;
+
 /// Merges streams row by row. Problems and configs of all files are in one table.
 class StreamMerger {
  public:
+  /// `levels`: of the first files.
   StreamMerger(std::span<const std::string> files, const fs::path& out, const MergeOptions& merge,
-               const DatasetOptions& options)
+               const DatasetOptions& options, std::span<const Levels> levels)
       : merge_(merge), options_(options), out_(out) {
     for (const std::string& file : files) sources_.emplace_back(RowStream(file, options));
+    for (std::size_t s = 0; s < levels.size(); ++s) sources_[s].levels = &levels[s];
     std::vector<MeasurementTable> heads;  // without rows
     for (Source& source : sources_) {
       source.open = source.stream.next();
@@ -161,37 +168,38 @@ class StreamMerger {
 
   MergedFile run() {
     const auto kept = [this](const Row& row) { write(row); };
-    const auto later = [this](std::size_t a, std::size_t b) {
-      const auto order = order_->compare(sources_[a].place, sources_[b].place);
-      return order == 0 ? a > b : order > 0;
-    };
-    std::vector<std::size_t> heap;  // the source with the first row is in front
-    const auto put_back = [&](std::size_t source) {
-      if (!advance(source)) return;
-      heap.push_back(source);
-      std::ranges::push_heap(heap, later);
-    };
-    const auto take_first = [&] {
-      std::ranges::pop_heap(heap, later);
-      const std::size_t source = heap.back();
-      heap.pop_back();
-      return source;
-    };
-    for (std::size_t s = 0; s < sources_.size(); ++s) put_back(s);
-    while (!heap.empty()) {
-      const std::size_t first = take_first();
-      const FileOrder::Place place = sources_[first].place;
-      Row row = sources_[first].row;
-      put_back(first);
-      while (!heap.empty() && sources_[heap.front()].place == place) {
-        const std::size_t again = take_first();
-        keep_one(merge_.keep, table_, row, sources_[again].row.measured);
-        put_back(again);
-      }
+    for_each_group([&](std::span<const RowOfSource> group) {
+      Row row = group.front().row;
+      row.measured = merged_of(group);
+      if (is_average(merge_.keep)) shorten(row.measured, kTimeDigits);
       reducer_->add(row, kept);
-    }
+    });
     reducer_->finish(kept);
     return finish();
+  }
+
+  /// The level of the last file above the merged files before it.
+  Levels level_of_last() {
+    std::vector<std::array<std::vector<double>, 2>> ratios;  // by problem and pass
+    for_each_group([&](std::span<const RowOfSource> group) {
+      if (group.size() < 2 || group.back().source + 1 != sources_.size()) return;
+      const Measurement& last = group.back().row.measured;
+      // Keep::median compares with the first measurement.
+      const Measurement known =
+          merge_.keep == Keep::median ? group.front().row.measured : merged_of(group.first(group.size() - 1));
+      if (last.status != Status::ok || known.status != Status::ok) return;
+      ratios.resize(table_.problems.size());
+      ratios[group.front().row.problem][static_cast<std::size_t>(last.pass - 1)].push_back(last.time_us /
+                                                                                           known.time_us);
+    });
+    Levels levels;
+    for (std::size_t p = 0; p < ratios.size(); ++p) {
+      auto& level = levels.try_emplace(table_.problems[p], std::array{1.0, 1.0}).first->second;
+      for (std::size_t pass = 0; pass < level.size(); ++pass) {
+        if (!ratios[p][pass].empty()) level[pass] = summarise(ratios[p][pass]).median;
+      }
+    }
+    return levels;
   }
 
  private:
@@ -201,10 +209,62 @@ class StreamMerger {
     bool open = false;
     std::size_t next = 0;                              ///< position in the stream's batch
     std::vector<std::uint32_t> problem_of, config_of;  ///< in the merged table, of those of the stream
+    const Levels* levels = nullptr;                    ///< by which times are divided
+    std::vector<std::array<double, 2>> level;          ///< of the stream's problems by pass
     Row row{};
     FileOrder::Place place{};
     AscendingPlaces ascending;
   };
+
+  struct RowOfSource {
+    Row row;
+    std::size_t source;
+  };
+
+  /// Calls `use` with the rows of each (problem, config, pass), one of each file that has it, in the order of
+  /// the files.
+  template <class Use>
+  void for_each_group(Use&& use) {
+    const auto later = [this](std::size_t a, std::size_t b) {
+      const auto order = order_->compare(sources_[a].place, sources_[b].place);
+      return order == 0 ? a > b : order > 0;
+    };
+    std::vector<std::size_t> heap;  // the source with the first row is in front
+    std::vector<RowOfSource> group;
+    FileOrder::Place place{};
+    const auto put_back = [&](std::size_t source) {
+      if (!advance(source)) return;
+      heap.push_back(source);
+      std::ranges::push_heap(heap, later);
+    };
+    const auto take_first = [&] {
+      std::ranges::pop_heap(heap, later);
+      const std::size_t source = heap.back();
+      heap.pop_back();
+      place = sources_[source].place;
+      group.push_back({sources_[source].row, source});
+      put_back(source);
+    };
+    for (std::size_t s = 0; s < sources_.size(); ++s) put_back(s);
+    while (!heap.empty()) {
+      group.clear();
+      take_first();
+      while (!heap.empty() && sources_[heap.front()].place == place) take_first();
+      use(group);
+    }
+  }
+
+  /// What merge() makes of the rows of a group.
+  Measurement merged_of(std::span<const RowOfSource> group) const {
+    if (group.size() > 1 && merge_.keep == Keep::median) {
+      std::vector<Measurement> all;
+      for (const RowOfSource& one : group) all.push_back(one.row.measured);
+      return median_of(all);
+    }
+    Row row = group.front().row;
+    for (const RowOfSource& other : group.subspan(1)) keep_one(merge_.keep, table_, row, other.row.measured);
+    return row.measured;
+  }
 
   /// Takes the next row of a source; false at the end.
   bool advance(std::size_t at) {
@@ -216,6 +276,9 @@ class StreamMerger {
     if (!source.open) return false;
     add_new(source);
     source.row = source.stream.table().rows[source.next++];
+    if (source.levels)
+      source.row.measured.time_us /=
+          source.level[source.row.problem][static_cast<std::size_t>(source.row.measured.pass - 1)];
     source.row.problem = source.problem_of[source.row.problem];
     source.row.config = source.config_of[source.row.config];
     source.place = order_->place(source.row);
@@ -233,6 +296,9 @@ class StreamMerger {
       // The weight of the first file counts, and rows may be written already.
       if (table_.problems[known->second].weight() != problem.weight()) throw NotInFileOrder{};
       source.problem_of.push_back(known->second);
+      if (!source.levels) continue;
+      const auto level = source.levels->find(problem);
+      source.level.push_back(level == source.levels->end() ? std::array{1.0, 1.0} : level->second);
     }
     while (source.config_of.size() < table.configs.size()) {
       const auto own = in_space(table.configs[source.config_of.size()], *space_);
@@ -303,7 +369,13 @@ class StreamMerger {
 std::optional<MergedFile> merge_files(std::span<const std::string> files, const fs::path& out,
                                       const MergeOptions& merge, const DatasetOptions& options) {
   try {
-    return StreamMerger(files, out, merge, options).run();
+    std::vector<Levels> levels;  // each one needs those before it
+    if (is_average(merge.keep) && files.size() > 1) levels.emplace_back();
+    while (!levels.empty() && levels.size() < files.size()) {
+      levels.push_back(
+          StreamMerger(files.first(levels.size() + 1), out, merge, options, levels).level_of_last());
+    }
+    return StreamMerger(files, out, merge, options, levels).run();
   } catch (const NotInFileOrder&) {
     return std::nullopt;
   }

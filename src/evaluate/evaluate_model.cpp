@@ -61,7 +61,7 @@ void apply_guard(const Model& model, const Problem& problem, Target target,
 std::optional<AgainstSuggestion> against_suggestion(const Evaluation& evaluation, const CompactTable& table) {
   std::unordered_map<Problem, double> suggested;
   for (std::size_t p = 0; p < table.problems.size(); ++p) {
-    table.for_each_row(p, [&](std::uint32_t config, const Measurement& measured) {
+    table.for_each_row(p, [&](std::uint32_t config, const Measurement& measured, std::uint32_t) {
       if (measured.time_us > 0 && is_first_suggestion(table.configs[config]))
         suggested.try_emplace(table.problems[p], measured.time_us);  // the last pass
     });

@@ -129,7 +129,7 @@ double reference_repeats(const TrainingSet& set, std::size_t problem) {
   std::vector<double> repeats;
   for (std::size_t r = set.first_row[problem]; r < set.first_row[problem + 1]; ++r) {
     const TrainingSet::Row& row = set.rows[r];
-    if (!row.pruned_early && row.tflops * (1 + Confidence::within) >= set.best_tflops[problem])
+    if (!row.pruned_early && set.tflops(problem, r) * (1 + Confidence::within) >= set.best_tflops[problem])
       repeats.push_back(row.repeats);
   }
   return quantile(std::move(repeats), 0.5);
@@ -138,9 +138,9 @@ double reference_repeats(const TrainingSet& set, std::size_t problem) {
 /// Speed of the pick over that of the library's first suggestion.
 double over_suggestion(const TrainingSet& set, std::size_t problem, std::size_t pick) {
   for (std::size_t r = set.first_row[problem]; r < set.first_row[problem + 1]; ++r) {
-    const TrainingSet::Row& row = set.rows[r];
-    if (row.tflops > 0 && is_first_suggestion(set.configs[row.config]))
-      return set.rows[pick].tflops / row.tflops;
+    const double tflops = set.tflops(problem, r);
+    if (tflops > 0 && is_first_suggestion(set.configs[set.rows[r].config]))
+      return set.tflops(problem, pick) / tflops;
   }
   return std::numeric_limits<double>::quiet_NaN();
 }
@@ -162,7 +162,7 @@ std::vector<ObservedChoice> observed_choices(const TrainingSet& set, const Model
       if (predicted.log_tflops.size() < 2) continue;
       const double octaves = without[fold_of[p]].distance(f, set.problems[p]);
       choices.push_back({.inputs = confidence_inputs(set.problems[p], predicted.log_tflops, octaves),
-                         .efficiency = std::min(set.rows[predicted.pick].tflops / set.best_tflops[p], 1.0),
+                         .efficiency = std::min(set.tflops(p, predicted.pick) / set.best_tflops[p], 1.0),
                          .fold = fold_of[p],
                          .reference_repeats = reference_repeats(set, p),
                          .over_suggestion = over_suggestion(set, p, predicted.pick)});

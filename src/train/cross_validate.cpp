@@ -178,7 +178,7 @@ std::vector<double> selection_efficiency(const TrainingSet& set, const std::vect
     for (std::size_t r = pick + 1; r < set.first_row[p + 1]; ++r) {
       if (lower_is_better ? scores[r] < scores[pick] : scores[r] > scores[pick]) pick = r;
     }
-    efficiency.push_back(std::min(set.rows[pick].tflops / set.best_tflops[p], 1.0));
+    efficiency.push_back(std::min(set.tflops(p, pick) / set.best_tflops[p], 1.0));
   }
   return efficiency;
 }

@@ -26,13 +26,13 @@ Signature with_epilogue(Signature signature, Epilogue epilogue) {
 }
 
 /// The problems of all tables, one table after another.
-auto problems_of(std::span<const MeasurementTable> tables) {
-  return tables | std::views::transform(&MeasurementTable::problems) | std::views::join;
+auto problems_of(std::span<const CompactTable> tables) {
+  return tables | std::views::transform(&CompactTable::problems) | std::views::join;
 }
 
 /// The applicability rules of the provider's family file that refuse no measured run. None when a config
 /// leaves axes unknown, because rules read them.
-std::vector<Rule> rules_of_measured(const Family& family, std::span<const MeasurementTable> tables) {
+std::vector<Rule> rules_of_measured(const Family& family, std::span<const CompactTable> tables) {
   std::vector<Rule> rules;
   for (std::size_t i = 0; i < family.configs.size(); ++i) {
     if (!is_complete(family.configs[i])) return rules;
@@ -43,18 +43,17 @@ std::vector<Rule> rules_of_measured(const Family& family, std::span<const Measur
   ApplicabilityRules::Scratch scratch;
   const auto refuses_a_run = [&](const Rule& rule) {
     const ApplicabilityRules alone(std::span(&rule, 1), family.configs, family.traits, family.device);
-    for (const MeasurementTable& table : tables) {
-      std::size_t evaluated = table.problems.size();  // the problem that `admitted` is of
-      for (const MeasurementTable::Row& row : table.rows) {
-        if (row.measured.status != Status::ok ||
-            signature_of(table.problems[row.problem]) != family.signature)
-          continue;
-        if (row.problem != evaluated) {
-          admitted.assign(admitted.size(), 1);
-          alone.evaluate(table.problems[row.problem], admitted, scratch);
-          evaluated = row.problem;
-        }
-        if (!admitted[positions.at(table.configs[row.config])]) return true;
+    for (const CompactTable& table : tables) {
+      for (std::size_t p = 0; p < table.problems.size(); ++p) {
+        if (signature_of(table.problems[p]) != family.signature) continue;
+        admitted.assign(admitted.size(), 1);
+        alone.evaluate(table.problems[p], admitted, scratch);
+        bool refused = false;
+        table.for_each_row(p, [&](std::uint32_t config, const Measurement& measured, std::uint32_t) {
+          refused =
+              refused || (measured.status == Status::ok && !admitted[positions.at(table.configs[config])]);
+        });
+        if (refused) return true;
       }
     }
     return false;
@@ -66,12 +65,12 @@ std::vector<Rule> rules_of_measured(const Family& family, std::span<const Measur
 }
 
 /// Families without a rule set: for each signature that has a problem, the configs of the tables.
-std::vector<Family> measured_configs(std::span<const MeasurementTable> tables) {
+std::vector<Family> measured_configs(std::span<const CompactTable> tables) {
   std::vector<Family> families;
-  const MeasurementTable& first = tables.front();
+  const CompactTable& first = tables.front();
   ConfigTable configs(*first.configs.front().space);
   std::unordered_set<KernelConfig> known;
-  for (const MeasurementTable& table : tables) {
+  for (const CompactTable& table : tables) {
     for (const KernelConfig& config : table.configs) {
       if (known.insert(config).second) configs.push_back(config);
     }
@@ -124,12 +123,12 @@ std::string filter_of(const Metadata& metadata) {
 
 }  // namespace
 
-std::vector<Family> families_of(std::span<const MeasurementTable> tables, std::string rules, TrainFor devices,
+std::vector<Family> families_of(std::span<const CompactTable> tables, std::string rules, TrainFor devices,
                                 std::span<const Epilogue> epilogues) {
   if (tables.empty()) fail(Errc::invalid_argument, "nothing to train on: no dataset given");
-  const MeasurementTable& first = tables.front();
+  const CompactTable& first = tables.front();
   if (first.configs.empty()) fail(Errc::invalid_argument, "the dataset has no configs");
-  const Metadata metadata = merge_metadata(tables);
+  const Metadata metadata = merge_metadata(heads_of(tables));
   if (rules.empty()) rules = rules_of(metadata);
   const bool any = devices == TrainFor::any_cpu;
   if (any && (rules == kMeasuredRules || rules.find(".toml") != std::string::npos)) {

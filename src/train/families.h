@@ -21,7 +21,7 @@ namespace kscout {
 /// any_cpu(); throws invalid_argument when the tables name several rule sets. Behind them are families of the
 /// measured signatures with each of `epilogues` instead of none, where the rule set names configs for that:
 /// an epilogue changes the order of configs little. Throws invalid_argument when there is none.
-std::vector<Family> families_of(std::span<const MeasurementTable> tables, std::string rules = "",
+std::vector<Family> families_of(std::span<const CompactTable> tables, std::string rules = "",
                                 TrainFor devices = TrainFor::one_device,
                                 std::span<const Epilogue> epilogues = {});
 

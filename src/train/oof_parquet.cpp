@@ -55,9 +55,10 @@ void add_columns(RowColumns& columns, const TrainingResult& result) {
   columns.add("fold", "1", "fold of cross-validation that held the problem out",
               [&](std::size_t r) { return std::int64_t{result.fold_of[position(r)]}; });
   columns.add("time_us", "us", "measured time", [&](std::size_t r) { return set.rows[r].time_us; });
-  columns.add("tflops", "TFLOPS", "measured speed", [&](std::size_t r) { return set.rows[r].tflops; });
+  columns.add("tflops", "TFLOPS", "measured speed",
+              [&](std::size_t r) { return set.tflops(set.problem_of(r), r); });
   columns.add("raced", "1", "pruned early: the time is coarse",
-              [&](std::size_t r) { return set.rows[r].pruned_early; });
+              [&](std::size_t r) { return set.rows[r].pruned_early != 0; });
   for (const TrainedTarget& target : result.targets) {
     columns.add(fmt::format("oof_pred_{}", word(target.target)), "1",
                 "prediction by a model that did not see the problem",

@@ -287,7 +287,7 @@ std::vector<std::uint32_t> configs_with_output(const TrainingSet& set, std::span
     std::erase_if(rows, [&](std::size_t r) { return !known.contains(set.configs[set.rows[r].config]); });
     const std::size_t most = std::min(rows.size(), kShortlisted);
     std::ranges::partial_sort(rows, rows.begin() + static_cast<std::ptrdiff_t>(most), std::ranges::greater{},
-                              [&](std::size_t r) { return set.rows[r].tflops; });
+                              [&](std::size_t r) { return set.tflops(p, r); });
     for (std::size_t i = 0; i < most; ++i) ++count[set.rows[rows[i]].config];
   }
   std::vector<std::uint32_t> configs;
@@ -325,7 +325,7 @@ std::optional<Shortlist> train_shortlist(const TrainingSet& set, std::span<const
     for (std::size_t r = set.first_row[p]; r < set.first_row[p + 1]; ++r) {
       const std::size_t place = output[set.rows[r].config];
       if (place < efficiency.size())
-        efficiency[place] = static_cast<float>(std::min(set.rows[r].tflops / set.best_tflops[p], 1.0));
+        efficiency[place] = static_cast<float>(std::min(set.tflops(p, r) / set.best_tflops[p], 1.0));
     }
     if (std::ranges::max(efficiency) > 0)
       trainer.add(shortlist_features_of(set.problems[p], families.front().device.cores), efficiency);
@@ -368,7 +368,7 @@ ShortlistFit fit_shortlist(const TrainingSet& set, std::span<const Family> famil
         }
         if (!best_of_all) continue;
         const auto efficiency = [&](const std::optional<std::size_t>& row) {
-          return row ? std::min(set.rows[*row].tflops / set.best_tflops[p], 1.0) : 0.0;
+          return row ? std::min(set.tflops(p, *row) / set.best_tflops[p], 1.0) : 0.0;
         };
         all.push_back(efficiency(best_of_all));
         shortlisted.push_back(efficiency(best_shortlisted));

@@ -39,12 +39,12 @@ std::optional<std::pair<Problem, KernelConfig>> parsed(const StoredTiming& timin
 
 }  // namespace
 
-Timings read_timings(const std::filesystem::path& file, std::span<const MeasurementTable> tables) {
-  const MeasurementTable& first = tables.front();
+Timings read_timings(const std::filesystem::path& file, std::span<const CompactTable> tables) {
+  const CompactTable& first = tables.front();
   if (first.configs.empty() || first.problems.empty())
     fail(Errc::invalid_argument, "{}: timings join a dataset, and this one is empty", file.string());
   std::unordered_set<Problem> measured;
-  for (const MeasurementTable& table : tables) measured.insert(table.problems.begin(), table.problems.end());
+  for (const CompactTable& table : tables) measured.insert(table.problems.begin(), table.problems.end());
   Timings found;
   found.table.device = first.device;
   found.table.metadata = first.metadata;

@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <span>
 
-#include <kscout/measurement.h>
+#include "dataset/compact_table.h"
 
 namespace kscout {
 
@@ -24,6 +24,6 @@ struct Timings {
 /// are of pass 2 with warm caches, as an application runs them. Leaves out problems that `tables` have,
 /// because a sweep knows more configs of them. Throws invalid_argument when nothing is left, naming the
 /// counts and the devices of the file; otherwise the errors of DecisionDb.
-Timings read_timings(const std::filesystem::path& file, std::span<const MeasurementTable> tables);
+Timings read_timings(const std::filesystem::path& file, std::span<const CompactTable> tables);
 
 }  // namespace kscout

@@ -39,10 +39,10 @@ void calibrate(const TrainingSet& set, const std::vector<double>& scores, const 
     double top = sign * scores[begin];
     for (std::size_t r = begin; r < end; ++r) top = std::max(top, sign * scores[r]);
     for (std::size_t r = begin; r < end; ++r) {
-      if (set.rows[r].tflops < kCalibratedFrom * set.best_tflops[p]) continue;
+      if (set.tflops(p, r) < kCalibratedFrom * set.best_tflops[p]) continue;
       const double x = claimed_log_tflops(target.target, sign * scores[r], top, set.problems[p]);
       const double y =
-          std::log(set.rows[r].tflops) - set.log_unit[set.device_of[p]] - (against_best ? best_log[p] : 0);
+          std::log(set.tflops(p, r)) - set.log_unit[set.device_of[p]] - (against_best ? best_log[p] : 0);
       n += 1;
       sum_x += x;
       sum_y += y;
@@ -178,13 +178,13 @@ TrainedTarget train_target(const TrainingSet& set, lightgbm::Dataset& whole, con
 
 /// The median set-up time of each config over the family's measured problems, NaN for a config without any;
 /// empty when no config has one.
-std::vector<double> median_setup_us(std::span<const MeasurementTable> tables, const Family& family) {
+std::vector<double> median_setup_us(std::span<const CompactTable> tables, const Family& family) {
   std::unordered_map<KernelConfig, std::vector<double>> samples;
-  for (const MeasurementTable& table : tables) {
-    for (const MeasurementTable::Row& row : table.rows) {
-      if (row.measured.setup_us >= 0 && signature_of(table.problems[row.problem]) == family.signature)
-        samples[table.configs[row.config]].push_back(row.measured.setup_us);
-    }
+  for (const CompactTable& table : tables) {
+    table.for_each_setup([&](std::uint32_t problem, std::uint32_t config, double setup_us) {
+      if (signature_of(table.problems[problem]) == family.signature)
+        samples[table.configs[config]].push_back(setup_us);
+    });
   }
   if (samples.empty()) return {};
   std::vector<double> medians(family.configs.size(), Measurement::unknown);
@@ -225,7 +225,7 @@ std::string fingerprint_of(const TrainingSet& set, const Device& device) {
   for (std::size_t p = 0; p < set.problems.size(); ++p) {
     add(print(set.problems[p]));
     for (std::size_t r = set.first_row[p]; r < set.first_row[p + 1]; ++r) {
-      add(fmt::format(" {}:{:x}", set.rows[r].config, std::bit_cast<std::uint64_t>(set.rows[r].tflops)));
+      add(fmt::format(" {}:{:x}", set.rows[r].config, std::bit_cast<std::uint64_t>(set.tflops(p, r))));
     }
   }
   return hash_digits(hash);
@@ -253,17 +253,16 @@ void check_any_cpu(const TrainOptions& options) {
 
 /// The tables without rows of configs that the rule set does not have on the table's device: the model will
 /// never choose them.
-std::vector<MeasurementTable> rows_of_rule_set(std::span<const MeasurementTable> tables,
-                                               const std::string& rules) {
-  std::vector<MeasurementTable> kept(tables.begin(), tables.end());
+std::vector<CompactTable> rows_of_rule_set(std::span<const CompactTable> tables, const std::string& rules) {
+  std::vector<CompactTable> kept(tables.begin(), tables.end());
   std::size_t rows = 0;
-  for (MeasurementTable& table : kept) {
+  for (CompactTable& table : kept) {
     if (table.configs.empty()) continue;
-    const ConfigsOfRules wanted(table, rules);
-    std::erase_if(table.rows, [&](const MeasurementTable::Row& row) {
-      return !wanted.hold(row.problem, table.configs[row.config]);
+    const ConfigsOfRules wanted(table.problems, *table.configs.front().space, table.device, rules);
+    table.keep_rows([&](std::uint32_t problem, std::uint32_t config) {
+      return wanted.hold(problem, table.configs[config]);
     });
-    rows += table.rows.size();
+    rows += table.row_count();
   }
   if (rows == 0)
     fail(Errc::invalid_argument,
@@ -304,7 +303,7 @@ std::vector<std::uint32_t> folds_of(const TrainingSet& set, std::span<const std:
 std::vector<double> best_fixed(const TrainingSet& set, std::uint32_t device) {
   std::vector<double> sum(set.configs.size());
   const auto efficiency = [&](std::size_t p, std::size_t r) {
-    return std::min(set.rows[r].tflops / set.best_tflops[p], 1.0);
+    return std::min(set.tflops(p, r) / set.best_tflops[p], 1.0);
   };
   for (std::size_t p = 0; p < set.problems.size(); ++p) {
     if (set.device_of[p] != device) continue;
@@ -349,7 +348,7 @@ std::vector<DeviceResult> device_results(const TrainingSet& set, const Schema& s
 
 }  // namespace
 
-TrainingInput training_input(std::span<const MeasurementTable> tables, std::vector<Family> families,
+TrainingInput training_input(std::span<const CompactTable> tables, std::vector<Family> families,
                              const Schema& schema, const TrainOptions& options) {
   if (options.targets.empty()) fail(Errc::invalid_argument, "no target to train: give at least one");
   check_any_cpu(options);
@@ -360,7 +359,7 @@ TrainingInput training_input(std::span<const MeasurementTable> tables, std::vect
          "not such; "
          "leave it out",
          options.guard_share);
-  std::vector<MeasurementTable> of_rule_set;
+  std::vector<CompactTable> of_rule_set;
   if (any) tables = of_rule_set = rows_of_rule_set(tables, families.front().rules);
   TrainingSet set = make_training_set(tables, families, schema, options.handicap, options.devices);
   families = measured_families(std::move(families), set);
@@ -368,7 +367,7 @@ TrainingInput training_input(std::span<const MeasurementTable> tables, std::vect
   return {any ? any_cpu() : tables.front().device, std::move(set), std::move(families)};
 }
 
-TrainingResult train(std::span<const MeasurementTable> tables, std::vector<Family> families,
+TrainingResult train(std::span<const CompactTable> tables, std::vector<Family> families,
                      std::shared_ptr<const Schema> schema, const TrainOptions& options,
                      const Progress& progress) {
   TrainingInput input = training_input(tables, std::move(families), *schema, options);

@@ -97,14 +97,14 @@ struct TrainingInput {
 /// are dropped, unless the signature without its epilogue has some. For any CPU, rows of configs that the
 /// families' rule set does not have on the measured device are left out. Throws invalid_argument when there
 /// are too few measurements.
-TrainingInput training_input(std::span<const MeasurementTable> tables, std::vector<Family> families,
+TrainingInput training_input(std::span<const CompactTable> tables, std::vector<Family> families,
                              const Schema& schema, const TrainOptions& options);
 
 /// `progress` is called after every tree, and may throw to end the training. Throws invalid_argument.
 TrainingResult train(TrainingInput input, std::shared_ptr<const Schema> schema, const TrainOptions& options,
                      const Progress& progress);
 /// Trains on training_input().
-TrainingResult train(std::span<const MeasurementTable> tables, std::vector<Family> families,
+TrainingResult train(std::span<const CompactTable> tables, std::vector<Family> families,
                      std::shared_ptr<const Schema> schema, const TrainOptions& options,
                      const Progress& progress);
 

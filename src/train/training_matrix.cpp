@@ -47,9 +47,9 @@ void write_training_matrix(const std::filesystem::path& file, const TrainingSet&
         [&](std::size_t r) { return std::int64_t{fold_of[problem_of[r]]}; });
     add("time_us", "us", "measured time", [&](std::size_t r) { return set.rows[r].time_us; });
     add("tflops", "TFLOPS", "measured speed; 0: the run failed",
-        [&](std::size_t r) { return set.rows[r].tflops; });
+        [&](std::size_t r) { return set.tflops(set.problem_of(r), r); });
     add("raced", "1", "pruned early: the time is coarse",
-        [&](std::size_t r) { return set.rows[r].pruned_early; });
+        [&](std::size_t r) { return set.rows[r].pruned_early != 0; });
     add("calls", "calls", "the problem's weight",
         [&](std::size_t r) { return set.problems[problem_of[r]].weight(); });
     add("row_weight", "1", "weight in the training", [&](std::size_t r) { return double{weights[r]}; });

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <unordered_map>
 
 #include <kscout/provider.h>
@@ -14,21 +15,23 @@ namespace kscout {
 
 namespace {
 
-double relative_of(const TrainingSet& set, std::size_t problem, const TrainingSet::Row& row) {
-  return std::clamp(row.tflops / set.best_tflops[problem], 0.0, 1.0);
+double relative_of(const TrainingSet& set, std::size_t problem, std::size_t row) {
+  return std::clamp(set.tflops(problem, row) / set.best_tflops[problem], 0.0, 1.0);
 }
 
-double label_of(const TrainingSet& set, Target target, std::size_t problem, const TrainingSet::Row& row) {
-  const double relative = relative_of(set, problem, row) * (row.handicapped ? 1 - set.handicap : 1);
+double label_of(const TrainingSet& set, Target target, std::size_t problem, std::size_t row) {
+  const TrainingSet::Row& measured = set.rows[row];
+  const double tflops = set.tflops(problem, row);
+  const double relative = relative_of(set, problem, row) * (measured.handicapped ? 1 - set.handicap : 1);
   switch (target) {
     case Target::tflops:
-      return std::log1p(row.tflops);
+      return std::log1p(tflops);
     case Target::latency: {
       const double best_us = time_us_of(set.problems[problem], set.best_tflops[problem]);
-      return std::log1p(row.tflops > 0 ? row.time_us : best_us / kMinRelative);
+      return std::log1p(tflops > 0 ? measured.time_us : best_us / kMinRelative);
     }
     case Target::bandwidth:
-      return row.tflops > 0 ? std::log1p(min_bytes(set.problems[problem]) / row.time_us * 1e-3) : 0;
+      return tflops > 0 ? std::log1p(min_bytes(set.problems[problem]) / measured.time_us * 1e-3) : 0;
     case Target::relative:
       return std::log(std::max(relative, kMinRelative));
     case Target::rank:
@@ -43,7 +46,7 @@ std::vector<float> labels_of(const TrainingSet& set, Target target) {
   std::vector<float> labels(set.row_count());
   for (std::size_t p = 0; p < set.problems.size(); ++p) {
     for (std::size_t r = set.first_row[p]; r < set.first_row[p + 1]; ++r) {
-      labels[r] = static_cast<float>(label_of(set, target, p, set.rows[r]));
+      labels[r] = static_cast<float>(label_of(set, target, p, r));
     }
   }
   return labels;
@@ -53,7 +56,7 @@ std::vector<float> weights_of(const TrainingSet& set, double near_best_weight) {
   std::vector<float> weights(set.row_count());
   for (std::size_t p = 0; p < set.problems.size(); ++p) {
     for (std::size_t r = set.first_row[p]; r < set.first_row[p + 1]; ++r) {
-      const double relative = relative_of(set, p, set.rows[r]);
+      const double relative = relative_of(set, p, r);
       weights[r] = static_cast<float>(1 + near_best_weight * std::pow(relative, 4));
     }
   }
@@ -64,63 +67,107 @@ std::string objective_of(Target target) { return target == Target::rank ? "lambd
 
 namespace {
 
-/// A row of a table before it has a position in the set.
-struct Candidate {
-  std::uint32_t config;
-  const Measurement* measured;
-};
-
-/// Whether a replaces b as the measurement of one (problem, config): the later pass first, then a success
-/// before a failure.
+/// Whether a replaces b as the measurement of one (problem, config): a success before a failure, then the
+/// later pass.
 bool counts_more(const Measurement& a, const Measurement& b) {
   const bool a_ok = a.status == Status::ok, b_ok = b.status == Status::ok;
   if (a_ok != b_ok) return a_ok;
   return a.pass > b.pass;
 }
 
-/// Collects the measurements of each problem over all tables.
+/// Collects the measurements of each problem over all tables, which outlive this object.
 class TrainingSetBuilder {
  public:
   /// Throws invalid_argument when the table's device does not go with the earlier ones.
-  void add(const MeasurementTable& table, TrainFor devices) {
+  void add(const CompactTable& table, TrainFor devices) {
     const std::uint32_t device = device_index(table.device, devices);
-    std::vector<std::uint32_t> config_of;
-    for (const KernelConfig& config : table.configs) config_of.push_back(config_index(config));
-    const bool learns_refusals =
+    Source source{.table = &table, .config_of = {}, .learns_refusals = false};
+    for (const KernelConfig& config : table.configs) source.config_of.push_back(config_index(config));
+    source.learns_refusals =
         !table.configs.empty() && provider(table.configs.front().space->provider).library_decides();
-    for (const auto& row : table.rows) {
-      const Status status = row.measured.status;
-      if (status == Status::left_out || (status == Status::unsupported && !learns_refusals)) continue;
-      if (row.problem >= table.problems.size() || row.config >= config_of.size()) {
-        fail(Errc::corrupt_data, "a measurement of problem {}, config {} in a table of {} and {}",
-             row.problem, row.config, table.problems.size(), config_of.size());
+    for (const std::uint32_t p : in_order_of_rows(source)) {
+      const auto [at, is_new] = problem_index_[device].emplace(table.problems[p], problems_.size());
+      if (is_new) {
+        problems_.push_back(table.problems[p]);
+        device_of_.push_back(device);
+        parts_.emplace_back();
       }
-      of_problem(device, table.problems[row.problem]).push_back({config_of[row.config], &row.measured});
+      parts_[at->second].push_back({static_cast<std::uint32_t>(sources_.size()), p});
     }
+    rows_ += table.row_count();
+    sources_.push_back(std::move(source));
   }
 
   TrainingSet take() {
     TrainingSet set;
     set.configs = std::move(configs_);
+    set.rows.reserve(rows_);
     set.first_row.push_back(0);
-    for (std::size_t p = 0; p < problems_.size(); ++p)
-      append(set, problems_[p], device_of_[p], in_family_order(std::move(rows_[p])));
+    for (std::size_t p = 0; p < problems_.size(); ++p) append(set, p, in_family_order(rows_of(p)));
     set.devices = std::move(devices_);
     if (set.rows.empty()) fail(Errc::invalid_argument, "nothing to train on: no measurement succeeded");
     return set;
   }
 
  private:
-  using Rows = std::vector<Candidate>;
+  using Rows = std::vector<FinalRow>;
+
+  struct Source {
+    const CompactTable* table;
+    std::vector<std::uint32_t> config_of;  ///< in the set, of each config of the table
+    bool learns_refusals;
+  };
+  /// A problem of a table.
+  struct Part {
+    std::uint32_t source, problem;
+  };
+
+  /// Calls `use(config, measurement, number)` for each row that is learned from.
+  template <class Use>
+  static void for_each_row(const Source& source, std::uint32_t problem, Use&& use) {
+    source.table->for_each_row(
+        problem, [&](std::uint32_t config, const Measurement& measured, std::uint32_t number) {
+          const bool refused = measured.status == Status::unsupported && !source.learns_refusals;
+          if (measured.status != Status::left_out && !refused)
+            use(source.config_of[config], measured, number);
+        });
+  }
+
+  /// The problems that have such rows, by the first one.
+  static std::vector<std::uint32_t> in_order_of_rows(const Source& source) {
+    std::vector<std::pair<std::uint32_t, std::uint32_t>> first;
+    for (std::uint32_t p = 0; p < source.table->problems.size(); ++p) {
+      std::optional<std::uint32_t> least;
+      for_each_row(source, p, [&](std::uint32_t, const Measurement&, std::uint32_t number) {
+        least = std::min(least.value_or(number), number);
+      });
+      if (least) first.emplace_back(*least, p);
+    }
+    std::ranges::sort(first);
+    std::vector<std::uint32_t> problems;
+    for (const auto& [number, problem] : first) problems.push_back(problem);
+    return problems;
+  }
+
+  Rows rows_of(std::size_t problem) const {
+    Rows rows;
+    for (const Part& part : parts_[problem]) {
+      for_each_row(sources_[part.source], part.problem,
+                   [&](std::uint32_t config, const Measurement& measured, std::uint32_t) {
+                     rows.push_back({config, measured});
+                   });
+    }
+    return rows;
+  }
 
   /// One row for each config, by config.
   static Rows in_family_order(Rows rows) {
-    std::ranges::stable_sort(rows, {}, &Candidate::config);
+    std::ranges::stable_sort(rows, {}, &FinalRow::config);
     Rows one_each;
-    for (const Candidate& row : rows) {
+    for (const FinalRow& row : rows) {
       if (one_each.empty() || one_each.back().config != row.config) {
         one_each.push_back(row);
-      } else if (counts_more(*row.measured, *one_each.back().measured)) {
+      } else if (counts_more(row.measured, one_each.back().measured)) {
         one_each.back() = row;
       }
     }
@@ -150,32 +197,25 @@ class TrainingSetBuilder {
     if (is_new) configs_.push_back(config);
     return at->second;
   }
-  Rows& of_problem(std::uint32_t device, const Problem& problem) {
-    const auto [at, is_new] = problem_index_[device].emplace(problem, problems_.size());
-    if (is_new) {
-      problems_.push_back(problem);
-      device_of_.push_back(device);
-      rows_.emplace_back();
-    }
-    return rows_[at->second];
-  }
-  static void append(TrainingSet& set, const Problem& problem, std::uint32_t device, const Rows& rows) {
-    const double flops = flop_count(problem);
+  void append(TrainingSet& set, std::size_t p, const Rows& rows) const {
+    const double flops = flop_count(problems_[p]);
     double best = 0;
     for (const auto& [config, measured] : rows) {
-      if (measured->status == Status::ok && measured->time_us > 0)
-        best = std::max(best, flops / measured->time_us * 1e-6);
+      if (measured.status == Status::ok && measured.time_us > 0)
+        best = std::max(best, flops / measured.time_us * 1e-6);
     }
     if (!(best > 0)) return;
     for (const auto& [config, measured] : rows) {
-      const bool timed = was_timed(*measured);
-      set.rows.push_back({config, timed ? measured->time_us : Measurement::unknown,
-                          timed ? flops / measured->time_us * 1e-6 : 0.0,
-                          measured->status == Status::pruned_early,
-                          /*handicapped=*/false, measured->repeats});
+      constexpr std::int32_t kMaxRepeats = (1 << 30) - 1;
+      TrainingSet::Row& row = set.rows.emplace_back();
+      row.time_us = was_timed(measured) ? measured.time_us : Measurement::unknown;
+      row.config = config;
+      row.repeats = static_cast<std::uint32_t>(std::clamp(measured.repeats, 0, kMaxRepeats)) & kMaxRepeats;
+      row.pruned_early = measured.status == Status::pruned_early;
     }
-    set.problems.push_back(problem);
-    set.device_of.push_back(device);
+    set.problems.push_back(problems_[p]);
+    set.device_of.push_back(device_of_[p]);
+    set.flops.push_back(flops);
     set.best_tflops.push_back(best);
     set.first_row.push_back(static_cast<std::uint32_t>(set.rows.size()));
   }
@@ -183,10 +223,12 @@ class TrainingSetBuilder {
   std::vector<KernelConfig> configs_;
   std::unordered_map<KernelConfig, std::uint32_t> config_index_;
   std::vector<Device> devices_;
+  std::vector<Source> sources_;
   std::vector<Problem> problems_;
   std::vector<std::uint32_t> device_of_;
   std::vector<std::unordered_map<Problem, std::size_t>> problem_index_;  // by device
-  std::vector<Rows> rows_;
+  std::vector<std::vector<Part>> parts_;                                 // by problem
+  std::size_t rows_ = 0;
 };
 
 /// Traits of every config under a signature: from the family where it holds the config, else from the
@@ -307,11 +349,11 @@ std::vector<double> TrainingSet::first_features_of(std::size_t problem) const {
   return feature_values->of(*this, problem, 1);
 }
 
-TrainingSet make_training_set(std::span<const MeasurementTable> tables, std::span<const Family> families,
+TrainingSet make_training_set(std::span<const CompactTable> tables, std::span<const Family> families,
                               const Schema& schema, const Handicap& handicap, TrainFor devices) {
   if (tables.empty()) fail(Errc::invalid_argument, "nothing to train on: no dataset given");
   TrainingSetBuilder builder;
-  for (const MeasurementTable& table : tables) builder.add(table, devices);
+  for (const CompactTable& table : tables) builder.add(table, devices);
   TrainingSet set = builder.take();
   for (const Device& device : set.devices) {
     set.log_unit.push_back(devices == TrainFor::one_device

@@ -4,6 +4,7 @@
 ///
 ///     const TrainingSet set = make_training_set(tables, families, schema);
 ///     const std::vector<double> values = set.features_of(0);   // of the rows of the first problem
+#include <cmath>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -12,8 +13,8 @@
 #include <vector>
 
 #include <kscout/family.h>
-#include <kscout/measurement.h>
 
+#include "dataset/compact_table.h"
 #include "features/schema.h"
 #include "op/conv/conv_sets.h"
 #include "select/model.h"
@@ -32,13 +33,13 @@ class FeatureValues;
 
 struct TrainingSet {
   struct Row {
-    std::uint32_t config;  ///< index into configs
-    double time_us;        ///< NaN when the run failed
-    double tflops;         ///< 0 when the run failed
-    bool pruned_early;     ///< pruned early: time_us is coarse
-    bool handicapped;      ///< Handicap's formula holds for the config
-    std::int32_t repeats;  ///< samples behind time_us; foreign files may say 0
+    double time_us;                  ///< NaN when the run failed
+    std::uint32_t config;            ///< index into configs
+    std::uint32_t repeats : 30;      ///< samples behind time_us; foreign files may say 0
+    std::uint32_t pruned_early : 1;  ///< pruned early: time_us is coarse
+    std::uint32_t handicapped : 1;   ///< Handicap's formula holds for the config
   };
+  static_assert(sizeof(Row) == 16);
 
   std::vector<Device> devices;           ///< distinct; more than one only for a model for any CPU
   std::vector<std::uint32_t> device_of;  ///< per problem: index into devices
@@ -47,6 +48,7 @@ struct TrainingSet {
   std::vector<std::uint32_t> first_row;  ///< of each problem, and the end: problems + 1 entries
   std::vector<Row> rows;                 ///< grouped by problem, in the order of `configs`
   std::vector<KernelConfig> configs;     ///< distinct
+  std::vector<double> flops;             ///< of a run of each problem
   std::vector<double> best_tflops;       ///< per problem, over its rows with status ok
   std::size_t features = 0;
   double handicap = 0;  ///< Handicap::share
@@ -56,6 +58,10 @@ struct TrainingSet {
 
   std::size_t row_count() const noexcept { return rows.size(); }
   std::size_t problem_of(std::size_t row) const noexcept;
+  /// The measured speed of a row of the problem; 0 when the run failed.
+  double tflops(std::size_t problem, std::size_t row) const noexcept {
+    return std::isnan(rows[row].time_us) ? 0.0 : flops[problem] / rows[row].time_us * 1e-6;
+  }
   const Device& device(std::size_t problem) const noexcept { return devices[device_of[problem]]; }
   /// ln of the best speed of a problem, in the unit of its device.
   double log_best(std::size_t problem) const noexcept;
@@ -80,7 +86,7 @@ enum class TrainFor : std::uint8_t {
 /// of the problem's signature, else from the provider. Throws invalid_argument when the tables have different
 /// devices (TrainFor::one_device), a device that is no CPU (TrainFor::any_cpu) or no successful row, or when
 /// the handicap's share is out of range.
-TrainingSet make_training_set(std::span<const MeasurementTable> tables, std::span<const Family> families,
+TrainingSet make_training_set(std::span<const CompactTable> tables, std::span<const Family> families,
                               const Schema& schema, const Handicap& handicap = {},
                               TrainFor devices = TrainFor::one_device);
 

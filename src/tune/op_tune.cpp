@@ -513,7 +513,7 @@ TrainingResult OpTune::train_on(const MeasurementTable& training) const {
     train_options.parameters.threads =
         static_cast<int>(std::clamp<std::size_t>(training.rows.size() / kRowsPerThread, 1, most));
   }
-  const MeasurementTable tables[] = {training};
+  const CompactTable tables[] = {training};
   return train(tables, families_of(tables, options_.rules),
                std::make_shared<Schema>(tune_schema(op_, options_, !shared_.empty())), train_options,
                [&](const std::string& text) {

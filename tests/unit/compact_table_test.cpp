@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "dataset/columns.h"
 #include "dataset_fixture.h"
 #include "support/expect_error.h"
 #include "support/temporary_folder.h"
@@ -11,6 +12,7 @@ namespace {
 
 using test::expect_error;
 using test::made_up_table;
+using test::toy_config;
 using test::toy_options;
 
 /// The row as a CompactTable holds it.
@@ -104,12 +106,67 @@ TEST_F(CompactTableTest, ProblemsAreSelectedWithTheirRows) {
   expect_same(compact, part);
 }
 
+TEST_F(CompactTableTest, RowsAreDroppedByProblemAndConfig) {
+  CompactTable compact = made_up_table(9, 1);
+  compact.keep_rows(
+      [](std::uint32_t problem, std::uint32_t config) { return problem != 3 && config % 2 == 1; });
+  MeasurementTable wanted = made_up_table(9, 1);
+  std::erase_if(wanted.rows, [](const auto& row) { return row.problem == 3 || row.config % 2 == 0; });
+  expect_same(compact, wanted);
+}
+
+TEST_F(CompactTableTest, SetUpTimesStayWithTheirConfigs) {
+  MeasurementTable table = made_up_table(9, 1);
+  for (auto& row : table.rows) {
+    if ((row.problem + row.config) % 4 == 0) row.measured.setup_us = row.problem * 10 + row.config;
+  }
+  using Setup = std::tuple<std::string, std::string, double>;
+  const auto found = [](const CompactTable& compact) {
+    std::vector<Setup> setups;
+    compact.for_each_setup([&](std::uint32_t problem, std::uint32_t config, double setup_us) {
+      setups.emplace_back(print(compact.problems[problem]), config_text(compact.configs[config]), setup_us);
+    });
+    std::ranges::sort(setups);
+    return setups;
+  };
+  const auto wanted = [](const MeasurementTable& whole) {
+    std::vector<Setup> setups;
+    for (const auto& row : whole.rows) {
+      if (row.measured.setup_us >= 0)
+        setups.emplace_back(print(whole.problems[row.problem]), config_text(whole.configs[row.config]),
+                            row.measured.setup_us);
+    }
+    std::ranges::sort(setups);
+    return setups;
+  };
+  MeasurementTable other = table;
+  other.problems = {make_gemm(7, 7, 7)};
+  std::erase_if(other.rows, [](const auto& row) { return row.problem > 0; });
+  other.configs[3] = toy_config(0, 99);
+  const std::string a = written("a.parquet", table), b = written("b.parquet", other);
+  std::vector<Setup> both = wanted(table), of_other = wanted(other);
+  both.insert(both.end(), of_other.begin(), of_other.end());
+  std::ranges::sort(both);
+  EXPECT_GT(both.size(), wanted(table).size());
+  EXPECT_EQ(found(read_compact(std::vector{a, b}, toy_options())), both);
+  const auto some = [](const Problem& problem) { return signature_of(problem).layout == Layout::rcr; };
+  CompactTable kept = table;
+  EXPECT_EQ(found(kept.of_problems(some)), wanted(table_of_problems(table, some)));
+  kept.keep_problems(some);
+  EXPECT_EQ(found(kept), wanted(table_of_problems(table, some)));
+}
+
 TEST_F(CompactTableTest, ReadsTheLaterPassFirst) {
   const CompactTable table = test::toy_table();
   std::vector<std::pair<std::uint32_t, double>> rows;
-  table.for_each_row(
-      0, [&](std::uint32_t config, const Measurement& m) { rows.emplace_back(config, m.time_us); });
+  table.for_each_row(0, [&](std::uint32_t config, const Measurement& m, std::uint32_t) {
+    rows.emplace_back(config, m.time_us);
+  });
   EXPECT_EQ(rows, (std::vector<std::pair<std::uint32_t, double>>{{0, 100.25}, {1, 700}, {2, 91.5}, {2, 90}}));
+  std::vector<std::uint32_t> numbers;
+  table.for_each_row(
+      0, [&](std::uint32_t, const Measurement&, std::uint32_t number) { numbers.push_back(number); });
+  EXPECT_EQ(numbers, (std::vector<std::uint32_t>{1, 3, 2, 0}));
   EXPECT_FALSE(table.final_row(1, 3));
 }
 

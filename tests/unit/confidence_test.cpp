@@ -10,6 +10,7 @@
 #include <kscout/error.h>
 
 #include "evaluate/evaluate.h"
+#include "support/compact_tables.h"
 #include "support/toy_model.h"
 #include "train/region.h"
 
@@ -283,12 +284,15 @@ TEST(Confidence, WrongOnesAreRefused) {
 TEST(ObservedChoices, AreWhatTheScoresWouldHaveChosen) {
   const MeasurementTable table = toy::measurements(80, 6);
   const std::vector<Family> families = {toy::family(Layout::rcr), toy::family(Layout::crr)};
-  const TrainingSet set = make_training_set(std::span(&table, 1), families, *toy::schema());
+  const TrainingSet set = make_training_set(test::compact({&table, 1}), families, *toy::schema());
   std::vector<std::uint32_t> fold_of(set.problems.size());
   for (std::size_t p = 0; p < fold_of.size(); ++p) fold_of[p] = static_cast<std::uint32_t>(p % 4);
   // Scores that know the truth: every choice is the best, and the gaps are those of the true speeds.
   std::vector<double> truth;
-  for (const auto& row : set.rows) truth.push_back(row.tflops > 0 ? std::log(row.tflops) : -20);
+  for (std::size_t r = 0; r < set.row_count(); ++r) {
+    const double tflops = set.tflops(set.problem_of(r), r);
+    truth.push_back(tflops > 0 ? std::log(tflops) : -20);
+  }
   ModelTarget target;
   target.target = Target::relative;
   target.slope = 0.5;
@@ -310,7 +314,7 @@ TEST(ObservedChoices, AreWhatTheScoresWouldHaveChosen) {
 TEST(FitRegion, HasPrototypesOfEachFamilysProblems) {
   const MeasurementTable table = toy::measurements(80, 6);
   const std::vector<Family> families = {toy::family(Layout::rcr), toy::family(Layout::crr)};
-  const TrainingSet set = make_training_set(std::span(&table, 1), families, *toy::schema());
+  const TrainingSet set = make_training_set(test::compact({&table, 1}), families, *toy::schema());
   const Region region = fit_region(set, families, [](std::size_t) { return true; });
   check(region, families.size());
   double sum = 0;
@@ -328,7 +332,7 @@ TEST(FitRegion, HasPrototypesOfEachFamilysProblems) {
 TEST(FitRegion, AnEpilogueHasThePrototypesOfTheSignatureWithoutIt) {
   const MeasurementTable table = toy::measurements(80, 6);
   std::vector<Family> families = {toy::family(Layout::rcr), toy::family(Layout::crr)};
-  const TrainingSet set = make_training_set(std::span(&table, 1), families, *toy::schema());
+  const TrainingSet set = make_training_set(test::compact({&table, 1}), families, *toy::schema());
   const auto all = [](std::size_t) { return true; };
   const Region plain = fit_region(set, families, all);
   families.push_back(families[1]);

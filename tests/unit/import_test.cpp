@@ -13,6 +13,7 @@
 #include "core/files.h"
 #include "dataset/dataset.h"
 #include "dataset/parquet.h"
+#include "support/compact_tables.h"
 #include "support/expect_error.h"
 #include "support/temporary_folder.h"
 #include "train/train.h"
@@ -479,7 +480,7 @@ TEST(Import, ModelsOfAFindDatabaseKnowWhichProblemsASolverTakes) {
   ImportRequest request{.from = ImportFormat::miopen_find_db, .op = Op::conv_fwd, .only_dtype = DType::fp32};
   request.device = device_preset("gfx90a");
   MeasurementTable table = import_file(TextFile(kFindDb).path(), request).table;
-  const auto families = families_of(std::span(&table, 1));
+  const auto families = families_of(test::compact({&table, 1}));
   const Problem of_3x3 = parse_any_problem("conv_fwd:1x64x28x28:256x3x3:fp32:ngchw:pad=1");
   const auto family = std::ranges::find(families, signature_of(of_3x3), &Family::signature);
   ASSERT_NE(family, families.end());
@@ -496,7 +497,7 @@ TEST(Import, ModelsOfAFindDatabaseKnowWhichProblemsASolverTakes) {
   run.config = 0;
   ASSERT_EQ(axis_value_text(table.configs[0].space->axes[0], table.configs[0]["solver"]), "ConvAsm1x1U");
   table.rows.push_back(run);
-  const auto of_both = families_of(std::span(&table, 1));
+  const auto of_both = families_of(test::compact({&table, 1}));
   EXPECT_EQ(std::ranges::count(rule_names(of_both, Layout::nhwgc), "pointwise"), 0);
   EXPECT_EQ(std::ranges::count(rule_names(of_both, Layout::ngchw), "pointwise"), 1);
 }

@@ -45,9 +45,11 @@ TrainingSet measured(const Family& family, std::size_t problems, Efficiency&& ef
     double best = 0;
     for (std::uint32_t c = 0; c < family.configs.size(); ++c) {
       const double tflops = efficiency(problem, c);
-      best = std::max(best, tflops);
-      set.rows.push_back({c, 1 / tflops, tflops, false, false, 10});
+      set.rows.push_back(
+          {.time_us = 1 / tflops, .config = c, .repeats = 10, .pruned_early = 0, .handicapped = 0});
     }
+    set.flops.push_back(1e6);
+    for (std::size_t r = set.first_row[p]; r < set.row_count(); ++r) best = std::max(best, set.tflops(p, r));
     set.problems.push_back(problem);
     set.best_tflops.push_back(best);
     set.first_row.push_back(static_cast<std::uint32_t>(set.rows.size()));
@@ -58,7 +60,7 @@ TrainingSet measured(const Family& family, std::size_t problems, Efficiency&& ef
 /// Scores that know the truth.
 std::vector<double> true_scores(const TrainingSet& set) {
   std::vector<double> scores;
-  for (const TrainingSet::Row& row : set.rows) scores.push_back(row.tflops);
+  for (std::size_t r = 0; r < set.row_count(); ++r) scores.push_back(set.tflops(set.problem_of(r), r));
   return scores;
 }
 
@@ -101,7 +103,7 @@ TEST(ShortlistTraining, FindsWhichConfigsAProblemNeeds) {
              kShortlisted, kept);
     double best = 0;
     for (std::size_t c = 0; c < 120; ++c)
-      best = std::max(best, kept[c] * fresh.rows[fresh.first_row[p] + c].tflops);
+      best = std::max(best, kept[c] * fresh.tflops(p, fresh.first_row[p] + c));
     sum += best / fresh.best_tflops[p] / 300;
   }
   EXPECT_GT(sum, 0.998);

@@ -5,6 +5,7 @@
 
 #include <kscout/error.h>
 
+#include "support/compact_tables.h"
 #include "support/expect_error.h"
 #include "support/toy.h"
 #include "train/families.h"
@@ -65,7 +66,7 @@ TrainOptions any_cpu_options() {
 
 TEST(AnyCpuTraining, EqualProblemsOfSeveralDevicesStayApart) {
   const std::vector tables = {measured_on("a-2c", "a", 1, 3), measured_on("b-2c", "b", 4, 3)};
-  const TrainingSet set = make_training_set(tables, {}, *toy::schema(), {}, TrainFor::any_cpu);
+  const TrainingSet set = make_training_set(test::compact(tables), {}, *toy::schema(), {}, TrainFor::any_cpu);
   ASSERT_EQ(set.devices.size(), 2u);
   ASSERT_EQ(set.problems.size(), 120u);
   for (std::size_t p = 0; p < 60; ++p) {
@@ -77,7 +78,7 @@ TEST(AnyCpuTraining, EqualProblemsOfSeveralDevicesStayApart) {
   MeasurementTable gpu = tables[0];
   gpu.device.kind = DeviceKind::gpu;
   test::expect_error(Errc::invalid_argument, "a-2c", [&] {
-    make_training_set(std::span(&gpu, 1), {}, *toy::schema(), {}, TrainFor::any_cpu);
+    make_training_set(test::compact({&gpu, 1}), {}, *toy::schema(), {}, TrainFor::any_cpu);
   });
 }
 
@@ -85,8 +86,9 @@ TEST(AnyCpuTraining, EachCpuIsLeftOutWithAllItsKinds) {
   std::vector tables = {measured_on("a-2c", "a", 1, 3), measured_on("a-avx2-2c", "a-avx2", 2, 4),
                         measured_on("b-2c", "b", 4, 5)};
   tables[1].device.isa = "avx2";
-  const TrainingResult result = train(tables, families_of(tables, "tiny", TrainFor::any_cpu), toy::schema(),
-                                      any_cpu_options(), nullptr);
+  const TrainingResult result =
+      train(test::compact(tables), families_of(test::compact(tables), "tiny", TrainFor::any_cpu),
+            toy::schema(), any_cpu_options(), nullptr);
   for (std::size_t p = 0; p < result.set.problems.size(); ++p)
     EXPECT_EQ(result.fold_of[p], cpu_of(result.set.device(p)) == "a" ? 0u : 1u);
   ASSERT_EQ(result.devices.size(), 3u);
@@ -107,8 +109,8 @@ TEST(AnyCpuTraining, EachCpuIsLeftOutWithAllItsKinds) {
 TEST(AnyCpuTraining, LearnsFromConfigsOfItsRuleSetAlone) {
   std::vector tables = {measured_on("a-2c", "a", 1, 3), measured_on("b-2c", "b", 4, 3)};
   const auto trained = [&] {
-    return train(tables, families_of(tables, "tiny", TrainFor::any_cpu), toy::schema(), any_cpu_options(),
-                 nullptr);
+    return train(test::compact(tables), families_of(test::compact(tables), "tiny", TrainFor::any_cpu),
+                 toy::schema(), any_cpu_options(), nullptr);
   };
   const std::string before = trained().targets.front().text;
   for (MeasurementTable& table : tables) {
@@ -130,7 +132,8 @@ TEST(AnyCpuTraining, LearnsFromConfigsOfItsRuleSetAlone) {
 TEST(AnyCpuTraining, NamesWhatItCannotDo) {
   const std::vector one = {measured_on("a-2c", "a", 1, 3)};
   const auto attempt = [&](const TrainOptions& options) {
-    train(one, families_of(one, "tiny", options.devices), toy::schema(), options, nullptr);
+    train(test::compact(one), families_of(test::compact(one), "tiny", options.devices), toy::schema(),
+          options, nullptr);
   };
   test::expect_error(Errc::invalid_argument, "2 or more CPUs", [&] { attempt(any_cpu_options()); });
   TrainOptions absolute = any_cpu_options();
@@ -144,8 +147,9 @@ TEST(AnyCpuTraining, NamesWhatItCannotDo) {
   test::expect_error(Errc::invalid_argument, "any CPU", [&] { attempt(single); });
   MeasurementTable mixed = one[0];
   mixed.metadata["rules"] = "tiny; full";
-  test::expect_error(Errc::invalid_argument, "--rules",
-                     [&] { families_of(std::span(&mixed, 1), "", TrainFor::any_cpu); });
+  test::expect_error(Errc::invalid_argument, "--rules", [&] {
+    families_of(test::compact({&mixed, 1}), "", TrainFor::any_cpu);
+  });
 }
 
 TEST(FamiliesOf, AnswerForEpiloguesThatTheRuleSetHasConfigsFor) {
@@ -155,7 +159,7 @@ TEST(FamiliesOf, AnswerForEpiloguesThatTheRuleSetHasConfigsFor) {
   table.configs = {parse_config_name("cublaslt_gemm_bf16_rcr_v0__suggestion1").config};
   table.rows = {{0, 0, {.status = Status::ok, .time_us = 10, .repeats = 1}}};
   const auto families = [&](std::vector<Epilogue> epilogues) {
-    return families_of(std::span(&table, 1), "pruned", TrainFor::one_device, epilogues);
+    return families_of(test::compact({&table, 1}), "pruned", TrainFor::one_device, epilogues);
   };
   const auto all = families({Epilogue::bias, Epilogue::bias_gelu});
   ASSERT_EQ(all.size(), 3u);

@@ -17,6 +17,7 @@
 #include "dataset/operations.h"
 #include "evaluate/evaluate_model.h"
 #include "lightgbm/lightgbm.h"
+#include "support/compact_tables.h"
 #include "support/expect_error.h"
 #include "support/temporary_folder.h"
 #include "support/toy.h"
@@ -36,7 +37,7 @@ TrainOptions quick_options() {
 
 TrainingResult train_toy(const TrainOptions& options) {
   const MeasurementTable table = toy::measurements(120, 3);
-  return train(std::span(&table, 1),
+  return train(test::compact({&table, 1}),
                {toy::family(Layout::rcr), toy::family(Layout::crr), toy::family(Layout::ccr)}, toy::schema(),
                options, nullptr);
 }
@@ -116,7 +117,7 @@ TEST(Train, AModelHasTheMedianSetUpTimeOfEachConfig) {
   TrainOptions options;
   options.targets = {Target::tflops};
   options.parameters.rounds = 5;
-  const Model model = train(std::span(&table, 1), {toy::family(Layout::rcr), toy::family(Layout::crr)},
+  const Model model = train(test::compact({&table, 1}), {toy::family(Layout::rcr), toy::family(Layout::crr)},
                             toy::schema(), options, nullptr)
                           .model;
   for (const Family& family : model.data().families) {
@@ -149,7 +150,7 @@ int grown_one_by_one(TrainOptions options, const TrainingResult& together) {
   const MeasurementTable table = toy::measurements(120, 3);
   int begun = 0;
   const TrainingResult alone =
-      train(std::span(&table, 1), {toy::family(Layout::rcr), toy::family(Layout::crr)}, toy::schema(),
+      train(test::compact({&table, 1}), {toy::family(Layout::rcr), toy::family(Layout::crr)}, toy::schema(),
             options, [&](const std::string& text) {
               begun += text.find(fmt::format(": fold 1 of {}, 1 trees", options.folds)) != text.npos;
             });
@@ -207,7 +208,7 @@ TEST(Train, AnInterruptedTrainingGoesOnFromFinishedTargets) {
   options.checkpoint = temporary / "kept";
   const MeasurementTable table = toy::measurements(120, 3);
   const auto train_until = [&](const Progress& progress) {
-    return train(std::span(&table, 1),
+    return train(test::compact({&table, 1}),
                  {toy::family(Layout::rcr), toy::family(Layout::crr), toy::family(Layout::ccr)},
                  toy::schema(), options, progress);
   };
@@ -489,7 +490,8 @@ TEST(Train, GoesOnFromAFolderOfAnotherTrainer) {
   const MeasurementTable table = toy::measurements(20, 3);
   const auto part = std::make_shared<Schema>(toy::schema()->only(std::array{0U, 1U}));
   test::expect_error(Errc::invalid_argument, "removed [", [&] {
-    train(std::span(&table, 1), {toy::family(Layout::rcr), toy::family(Layout::crr)}, part, more, nullptr);
+    train(test::compact({&table, 1}), {toy::family(Layout::rcr), toy::family(Layout::crr)}, part, more,
+          nullptr);
   });
 }
 
@@ -506,11 +508,12 @@ TEST(Train, WeightsOnHardProblemsNeverMakeItWorse) {
 
 TEST(Train, TooLittleDataIsAnError) {
   MeasurementTable table = toy::measurements(3, 3);
-  EXPECT_THROW(train(std::span(&table, 1), {toy::family(), toy::family(Layout::crr)}, toy::schema(),
+  EXPECT_THROW(train(test::compact({&table, 1}), {toy::family(), toy::family(Layout::crr)}, toy::schema(),
                      quick_options(), nullptr),
                Error);
   table.rows.clear();
-  EXPECT_THROW(train(std::span(&table, 1), {toy::family()}, toy::schema(), quick_options(), nullptr), Error);
+  EXPECT_THROW(train(test::compact({&table, 1}), {toy::family()}, toy::schema(), quick_options(), nullptr),
+               Error);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "dataset/parquet.h"
+#include "support/compact_tables.h"
 #include "support/expect_error.h"
 #include "support/temporary_folder.h"
 #include "support/toy.h"
@@ -42,7 +43,7 @@ TEST(TrainingMatrix, HasWhatTheTrainingReads) {
   const auto families = std::vector{toy::family(Layout::rcr), toy::family(Layout::crr)};
   const auto shared = toy::schema();
   const Schema& schema = *shared;
-  const TrainingSet set = make_training_set(std::span(&table, 1), families, schema);
+  const TrainingSet set = make_training_set(test::compact({&table, 1}), families, schema);
   write_training_matrix(folder / "f.parquet", set, schema, {.folds = 3});
   const auto columns = columns_of(folder / "f.parquet");
   EXPECT_EQ(columns.size(), 13 + schema.size());
@@ -56,7 +57,7 @@ TEST(TrainingMatrix, HasWhatTheTrainingReads) {
     EXPECT_EQ(std::stod(columns.at("calls")[r]), problem.weight());
     EXPECT_NEAR(std::stod(columns.at("label_relative")[r]), relative[r], 1e-6);
     EXPECT_NEAR(std::stod(columns.at("label_rank")[r]), rank[r], 1e-6);
-    EXPECT_NEAR(std::stod(columns.at("tflops")[r]), set.rows[r].tflops, 1e-9);
+    EXPECT_NEAR(std::stod(columns.at("tflops")[r]), set.tflops(set.problem_of(r), r), 1e-9);
     const std::vector<double> values = set.features_of(set.problem_of(r));
     for (std::size_t f = 0; f < schema.size(); ++f) {
       const double expected = values[(r - set.first_row[set.problem_of(r)]) * set.features + f];
@@ -81,7 +82,7 @@ TEST(TrainingMatrix, RefusesAFeatureWithTheNameOfAColumn) {
   data.features.front().id = "fold";
   const Schema schema(data);
   const auto families = std::vector{toy::family(Layout::rcr), toy::family(Layout::crr)};
-  const TrainingSet set = make_training_set(std::span(&table, 1), families, schema);
+  const TrainingSet set = make_training_set(test::compact({&table, 1}), families, schema);
   test::expect_error(Errc::invalid_argument, "feature 'fold' has the name of another column",
                      [&] { write_training_matrix(folder / "f.parquet", set, schema, {}); });
   EXPECT_FALSE(std::filesystem::exists(folder / "f.parquet"));
