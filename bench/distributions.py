@@ -1,8 +1,8 @@
 """How the model of bf16 GEMMs on an H200 does on each distribution, from stored times: docs/bench/distributions_stored_h200.md.
 
     .venv/bin/python bench/distributions.py lists FOLDER
-        writes FOLDER/<set>.train.txt, the training problems of each set (for `kscout train --exclude`), and
-        FOLDER/<set>.held_out.txt, the measured problems of the set that share no weight shape (n x k) with training
+        writes FOLDER/<list>.train.txt, the training problems of the list's set (for `kscout train --exclude`), and
+        FOLDER/<list>.held_out.txt, the measured problems of the set that share no weight shape (n x k) with training
     .venv/bin/python bench/distributions.py tables FOLDER [MODEL [OPTION...]]
         evaluates MODEL (default: the shipped one) on these problems, with options of `kscout evaluate`; {} in MODEL stands
         for the set
@@ -17,13 +17,15 @@ import pyarrow.parquet as parquet
 
 KSCOUT = "build/release/kscout"
 LAYOUTS = ("rcr", "rrr", "crr", "ccr")
-# The file that holds a set's held-out problems, and the pool of the choices: a pick of `family` may lack a time, which counts
-# as 0. All picks among the held-out problems have one; of the training shapes only a part of the family was measured.
-SETS = {
-    "llm": ("held_out", "family"),
-    "random": ("held_out", "family"),
-    "training": ("training_shapes", "measured"),
-    "tall_skinny": ("training_shapes", "measured"),
+# Lists of held-out problems: the set, the files that hold them, and where choices come from. Of the held-out file all
+# choices have a time; the others have cuBLASLt's kernels only, so choices are made among the measured ones.
+LISTS = {
+    "llm": ("llm", ("held_out",), "family"),
+    "random": ("random", ("held_out",), "family"),
+    "training": ("training", ("training_shapes", "distributions"), "measured"),
+    "tall_skinny": ("tall_skinny", ("training_shapes", "distributions"), "measured"),
+    "llm_more": ("llm", ("distributions",), "measured"),
+    "random_more": ("random", ("distributions",), "measured"),
 }
 
 
@@ -71,24 +73,30 @@ def lists(folder):
         """Of the training shapes. The others are of training passes, also of networks that set training lacks."""
         return tall_skinny(sizes) and sizes not in known["training"]
 
-    tests = {  # whether sizes of the training data, and of the measured problems, belong to the set
-        "llm": (known["llm"].__contains__, known["llm"].__contains__),
-        "random": (drawn, drawn),
-        "training": (known["training"].__contains__, lambda sizes: not thin(sizes)),
-        "tall_skinny": (tall_skinny, thin),
+    tests = {  # whether sizes of the training data, and of a file of measured problems, belong to the set
+        "llm": (known["llm"].__contains__, lambda sizes, file: sizes in known["llm"]),
+        "random": (drawn, lambda sizes, file: drawn(sizes) and (file == "held_out" or not thin(sizes))),
+        "training": (
+            known["training"].__contains__,
+            lambda sizes, file: not thin(sizes) if file == "training_shapes" else sizes in known["training"] - known["llm"],
+        ),
+        "tall_skinny": (tall_skinny, lambda sizes, file: thin(sizes)),
     }
-    for name, (in_training, in_measured) in tests.items():
+    for name, (of_set, files, _) in LISTS.items():
+        in_training, in_measured = tests[of_set]
         left_out = [problem for problem in train if in_training(problem[:3])]
-        held_out = [p for p in measured(f"bf16_h200.{SETS[name][0]}") if in_measured(p[:3]) and p[1:3] not in trained]
+        found = {p for file in files for p in measured(f"bf16_h200.{file}") if in_measured(p[:3], file)}
+        held_out = sorted(p for p in found if p[1:3] not in trained)
         write(f"{folder}/{name}.train.txt", left_out)
         write(f"{folder}/{name}.held_out.txt", held_out)
         print(f"{name}: {len(left_out)} of {len(train)} training problems, {len(held_out)} held out")
 
 
 def evaluate(folder, model, name, *flags):
-    file, pool = SETS[name]
-    return json.loads(kscout("evaluate", "--model", model.format(name), "--data", f"data/gemm_bf16_h200.{file}.parquet",
-                             "--problems", f"{folder}/{name}.held_out.txt", "--pool", pool, "--format", "json", *flags))
+    of_set, files, pool = LISTS[name]
+    files = [f"data/gemm_bf16_h200.{file}.parquet" for file in files]
+    return json.loads(kscout("evaluate", "--model", model.format(of_set), "--data", *files, "--problems",
+                             f"{folder}/{name}.held_out.txt", "--pool", pool, "--format", "json", *flags))
 
 
 def print_row(name, layout, result):
@@ -102,7 +110,7 @@ def tables(folder, model="models/gemm_bf16_h200", *flags):
     print("| problems | number | mean | P10 | worst | top-3 | over the first suggestion | P10 | worst | suggestions taken | "
           "unmeasured | coarse |\n|---|" + "---:|" * 11)
     claims = {}
-    for name in SETS:
+    for name in LISTS:
         with open(f"{folder}/{name}.held_out.txt", encoding="utf-8") as file:
             layouts = {line.strip().split(":")[3] for line in file}
         for layout in LAYOUTS:
