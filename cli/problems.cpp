@@ -459,7 +459,7 @@ void setup_problems(CLI::App& verb, ReadEfficiencies read) {
   add_epilogues_option(verb, "--epilogue", request.epilogues,
                        "GEMMs: epilogues of each problem, comma-separated (none, of a file as stated)");
   verb.add_option("--model-name", request.models,
-                  "of sets llm and conv_networks: only this model's layers; may be repeated");
+                  "of sets llm, llm_2025 and conv_networks: only this model's layers; may be repeated");
   verb.add_option("--max-gflop", request.max_gflop, "leave out problems with more operations")
       ->check(not_negative(), "NONNEGATIVE");
   verb.add_option("--max-bytes", request.max_bytes, "leave out problems whose operands are larger in total")

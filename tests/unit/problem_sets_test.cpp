@@ -97,6 +97,14 @@ TEST(LlmSet, AddsTheCallsOfModelsThatShareAProduct) {
                [] { make_problem_set({.set = "llm", .models = {"lama-3-8b"}}); });
 }
 
+TEST(LlmSet, HasLaterModelsOfTheirOwn) {
+  const auto later = make_problem_set({.set = "llm_2025", .models = {"gemma-3-1b"}});
+  EXPECT_EQ(later.size(), 4u * 13u);
+  EXPECT_NE(std::ranges::find(later, make_gemm(8, 1536, 1152)), later.end());  // (4 + 2 * 1) heads of 256
+  expect_error(Errc::invalid_argument, "llama-3-8b",
+               [] { make_problem_set({.set = "llm_2025", .models = {"llama-3-8b"}}); });
+}
+
 TEST(SampleSizes, IsIndependentOfTheSplitByTheSameSeed) {
   const auto drawn = make_problem_set({.set = "llm", .count = 200, .seed = 1});
   ASSERT_EQ(drawn.size(), 200u);
@@ -267,7 +275,7 @@ TEST(Request, LimitsLayoutsAndSamplesOfSizes) {
   }
   EXPECT_EQ(make_problem_set(request), problems);
   expect_error(Errc::invalid_argument, "did you mean 'ck_wide'", [] { generate("ck_wild"); });
-  expect_error(Errc::invalid_argument, "models are chosen from set 'llm'",
+  expect_error(Errc::invalid_argument, "models are chosen from sets 'llm'",
                [] { make_problem_set({.set = "random", .models = {"gpt2"}}); });
 }
 

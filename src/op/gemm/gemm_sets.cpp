@@ -135,9 +135,9 @@ std::vector<LayerProduct> products_of(const toml::table& model, std::string_view
 
 }  // namespace
 
-std::vector<Sizes> llm_sizes(const std::vector<std::string>& models) {
+std::vector<Sizes> llm_sizes(const std::vector<std::string>& models, std::string_view of) {
   const toml::table file = toml::parse(embedded_file(kFile), kFile);
-  const toml::table& all = *file["models"].as_table();
+  const toml::table& all = *file[of].as_table();
   std::vector<std::string_view> names;
   for (const auto& [key, node] : all) names.push_back(key.str());
   std::vector<std::string_view> asked(models.begin(), models.end());

@@ -33,7 +33,7 @@ struct ProblemSetRequest {
   /// "file" those that it states.
   std::vector<Layout> layouts = {};
   std::vector<Epilogue> epilogues = {};  ///< of each size; empty: none, for "file" those that it states
-  std::vector<std::string> models = {};  ///< for "llm": only these models; empty = all
+  std::vector<std::string> models = {};  ///< for "llm" and "llm_2025": only these models; empty = all
   double max_gflop = std::numeric_limits<double>::infinity();
   double max_bytes = std::numeric_limits<double>::infinity();  ///< limit for A, B and C together
   /// Number of sizes to draw by `seed`; 0 = all. `random`: number of sizes to make (0 = 200).
@@ -66,8 +66,9 @@ const GridSets& gemm_grid_sets();
 /// In the order of the file, where a size may occur twice; sorted sets have each size once.
 std::vector<Sizes> sizes_of_grids(std::string_view name);
 
-/// Throws invalid_argument naming the nearest model.
-std::vector<Sizes> llm_sizes(const std::vector<std::string>& models);
+/// Products of the named language models, or of all in the table `of` of families/llm_models.toml. Throws
+/// invalid_argument naming the nearest model.
+std::vector<Sizes> llm_sizes(const std::vector<std::string>& models, std::string_view of = "models");
 
 /// Products of the three passes of training, in the layouts that the passes produce
 /// (families/training_gemms.toml).

@@ -15,6 +15,7 @@ namespace {
 constexpr ProblemSetInfo kSetsOfCode[] = {
     {"llm",
      "products of public language models, 1 to 4096 tokens, weighted by calls (families/llm_models.toml)"},
+    {"llm_2025", "the same of later models, which training data were not drawn from"},
     {"training",
      "GEMMs of forward, data-gradient and weight-gradient passes of public networks, each in its layout, up "
      "to "
@@ -41,6 +42,7 @@ std::vector<Sizes> sizes_of(const ProblemSetRequest& request,
                             const std::function<bool(const Sizes&)>& admits) {
   if (gemm_grid_sets().has(request.set)) return sizes_of_grids(request.set);
   if (request.set == "llm") return llm_sizes(request.models);
+  if (request.set == "llm_2025") return llm_sizes(request.models, "models_2025");
   if (request.set == "training") return training_sizes();
   if (request.set == "odd_sizes") return odd_sizes();
   if (request.set == "attention") return attention_sizes();
@@ -84,8 +86,9 @@ std::vector<GemmProblem> named_problems(const ProblemSetRequest& request) {
   for (const auto& set : problem_sets()) names.push_back(set.name);
   names.push_back("file");
   index_of_word("problem set", request.set, names);
-  if (request.set != "llm" && !request.models.empty()) {
-    fail(Errc::invalid_argument, "models are chosen from set 'llm', not from '{}'", request.set);
+  if (request.set != "llm" && request.set != "llm_2025" && !request.models.empty()) {
+    fail(Errc::invalid_argument, "models are chosen from sets 'llm' and 'llm_2025', not from '{}'",
+         request.set);
   }
   const auto admits = [&](const Sizes& sizes) {
     return within_limits(with_sizes(sizes, request.dtype, sizes.layout), request);
