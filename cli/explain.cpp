@@ -45,6 +45,7 @@ struct Report {
   double confidence = Choice::unknown;    ///< confidence of the first config
   double distance = Choice::unknown;      ///< to the trained problems, in octaves
   std::optional<Guard> guard = {};        ///< of the model
+  double lead = Choice::unknown;          ///< of the model's first config, as Guard::lead
   bool guarded = false;                   ///< the guard's suggestion is the first config
   bool other_kernels = false;             ///< Model::other_kernels
   std::optional<Signature> trained = {};  ///< Model::trained_signature, where the problem has another one
@@ -87,6 +88,25 @@ std::vector<std::size_t> positions_in(const Family& family, const std::vector<Ke
   return positions;
 }
 
+/// Fills in the lead of the model's first config over the library's first suggestion, and whether the guard
+/// took the suggestion.
+void explain_guard(Report& report, const Model& model, Target target, const std::vector<Choice>& ranked) {
+  const ProblemRef problem = report.request->problem;
+  const auto suggestion = model.compiled(signature_of(problem))->first_suggestion();
+  if (!suggestion || ranked.size() < 2) return;
+  const KernelConfig& suggested = report.family->configs[*suggestion];
+  if (std::ranges::find(ranked, suggested, &Choice::config) == ranked.end()) return;
+  // A model's own choice of a suggestion has a confidence. A suggestion that the guard took precedes the
+  // model's first config.
+  const bool first = ranked.front().config == suggested && std::isnan(report.confidence);
+  std::vector<double> scores(report.family->configs.size());
+  model.score(problem, target, scores);
+  const std::vector<double> tflops = model.predicted_tflops(problem, target, scores);
+  const std::size_t own = positions_in(*report.family, {ranked[first ? 1 : 0].config}).front();
+  report.lead = std::log(tflops[own] / tflops[*suggestion]);
+  report.guarded = first && model.guarded(*report.family, problem, target, report.lead);
+}
+
 /// `ranked`: all configs that apply to the problem here.
 void explain_by_model(Report& report, const Model& model, const std::vector<Choice>& ranked) {
   const ExplainRequest& request = *report.request;
@@ -102,12 +122,8 @@ void explain_by_model(Report& report, const Model& model, const std::vector<Choi
   if (trained != signature_of(request.problem)) report.trained = trained;
   report.distance = model.distance(*report.family, request.problem);
   report.guard = model.data().guard;
-  const auto suggestion = model.compiled(signature_of(request.problem))->first_suggestion();
-  // A model's own choice of a suggestion has a confidence.
   report.other_kernels = model.other_kernels(*report.family, request.problem);
-  const bool guards = report.other_kernels || (report.guard && report.distance >= report.guard->distance);
-  report.guarded = guards && suggestion && std::isnan(report.confidence) &&
-                   ranked.front().config == report.family->configs[*suggestion];
+  explain_guard(report, model, target, ranked);
   // The configs that rank first here. With a thread limit these are not those of the highest scores.
   std::vector<KernelConfig> also = request.asked;
   for (const Choice& choice :
@@ -256,18 +272,25 @@ void print_region(const Report& report) {
   if (report.trained)
     fmt::print("chosen as for {}: that is what the model was trained for\n", trained_text(*report.trained));
   if (std::isfinite(report.distance)) {
-    const auto limit =
-        report.guard ? fmt::format("; beyond {:.3g} the guard acts", report.guard->distance) : std::string();
-    fmt::print("distance: {:.2f} octaves from the nearest trained problems{}\n", report.distance, limit);
+    fmt::print("distance: {:.2f} octaves from the nearest trained problems\n", report.distance);
+  }
+  if (std::isfinite(report.lead)) {
+    fmt::print(
+        "lead: {:.3f}, the predicted ln of (speed of the model's first config / speed of the library's "
+        "first suggestion)\n",
+        report.lead);
+  }
+  if (report.guard) {
+    fmt::print("guard: the suggestion answers from {:.3g} octaves on where the lead is below {:.3g}\n",
+               report.guard->distance, report.guard->lead);
   }
   if (report.guarded) {
     fmt::print(
         "guard: the library's first suggestion answers, because {} (KSCOUT_DISABLE=guard: the model "
         "answers)\n",
-        report.other_kernels
-            ? "the model was trained with the other 16-bit float, for which the library has "
-              "other kernels where rows are no multiples of 16 bytes"
-            : "the problem is far from the trained ones and the model sees no clear advantage");
+        report.other_kernels ? "the model was trained with the other 16-bit float, for which the library has "
+                               "other kernels where rows are no multiples of 16 bytes"
+                             : "the problem is far from the trained ones and the lead is small");
   }
   if (std::isfinite(report.confidence)) {
     fmt::print("confidence: {} ({:.0f} %) that the first is within 3 % of the best\n",
@@ -387,12 +410,12 @@ void print_json(const Report& report) {
   json["chosen_as_for"] = report.trained ? Json(trained_text(*report.trained)) : Json(nullptr);
   json["distance"] = number_json(report.distance);
   json["guard"] = nullptr;
+  json["lead"] = number_json(report.lead);
   if (report.other_kernels) {
     json["guard"] = {{"other_kernels", true}, {"answers", report.guarded}};
   } else if (report.guard) {
-    json["guard"] = {{"distance", report.guard->distance},
-                     {"advantage", report.guard->advantage},
-                     {"answers", report.guarded}};
+    json["guard"] = {
+        {"distance", report.guard->distance}, {"lead", report.guard->lead}, {"answers", report.guarded}};
   }
   json["shortlisted"] = report.why.family ? Json(report.why.shortlisted) : Json(nullptr);
   json["candidates"] = report.why.family ? Json(report.why.candidates) : Json(nullptr);

@@ -295,17 +295,10 @@ void setup_train(CLI::App& verb) {
   verb.add_option("--warm-start", options->train.warm_start,
                   "a model of ours (folder or .ksf file) or a folder of CK Tile's trainer: its trees stay, "
                   "--rounds more are added");
-  auto* const no_guard = verb.add_flag_callback(
+  verb.add_flag_callback(
       "--no-guard", [options] { options->train.guard = false; },
       "a model of a library with suggestions also answers far from the trained problems; default: the "
       "library's first suggestion answers there");
-  verb.add_option(
-          "--guard-share", options->train.guard_share,
-          "the library's first suggestion answers wherever the model sees too small an advantage: nine "
-          "of ten choices then reach this share of its speed; 0: only far from the trained problems")
-      ->capture_default_str()
-      ->check(CLI::Range(0.0, 1.0))
-      ->excludes(no_guard);
   verb.add_option("--hard-rounds", options->train.hard_rounds,
                   "number of retrainings with more weight on problems with bad choices; the weights that "
                   "choose best out of fold are kept")

@@ -43,17 +43,17 @@ std::vector<double> best_tflops(const Scores& scores) {
 
 /// Puts the library's first suggestion first where the model's guard does (FallbackChain::put_first).
 void apply_guard(const Model& model, const Problem& problem, Target target,
-                 std::span<const KernelConfig> configs, std::span<const double> best, Scores& scores) {
+                 std::span<const KernelConfig> configs, Scores& scores) {
   const CompiledFamily& family = *model.compiled(signature_of(problem));
-  SelectScratch scratch;
-  const auto guarded = model.guarded(family, problem, target, best, {}, scratch);
-  const auto at = guarded ? std::ranges::find(configs, family.config(*guarded)) : configs.end();
+  if (!family.first_suggestion()) return;
+  const auto at = std::ranges::find(configs, family.config(*family.first_suggestion()));
   if (at == configs.end()) return;
-  const auto first = static_cast<std::size_t>(at - configs.begin());
-  const auto top = std::ranges::max_element(scores.score);
-  if (static_cast<std::size_t>(top - scores.score.begin()) == first) return;
-  scores.tflops[first] = scores.tflops[static_cast<std::size_t>(top - scores.score.begin())];
-  scores.score[first] = std::nextafter(*top, HUGE_VAL);
+  const auto suggestion = static_cast<std::size_t>(at - configs.begin());
+  const auto top = static_cast<std::size_t>(std::ranges::max_element(scores.score) - scores.score.begin());
+  const double lead = std::log(scores.tflops[top] / scores.tflops[suggestion]);
+  if (top == suggestion || !model.guarded(family.family(), problem, target, lead)) return;
+  scores.tflops[suggestion] = scores.tflops[top];
+  scores.score[suggestion] = std::nextafter(scores.score[top], HUGE_VAL);
   scores.confidence = Measurement::unknown;
 }
 
@@ -117,9 +117,8 @@ Scorer model_scorer(const Model& model, Target target, bool shortlists, bool gua
     }
     put_behind(scores.score, runs, first);
     scores.tflops = model.predicted_tflops(problem, target, scores.score);
-    const std::vector<double> best = best_tflops(scores);
-    scores.confidence = model.confidence(family, problem, target, best);
-    if (guard) apply_guard(model, problem, target, configs, best, scores);
+    scores.confidence = model.confidence(family, problem, target, best_tflops(scores));
+    if (guard) apply_guard(model, problem, target, configs, scores);
     return scores;
   };
 }

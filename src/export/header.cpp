@@ -253,9 +253,9 @@ class HeaderWriter {
         "\n// The trained problems, and when the library's first suggestion answers far from them.\n"
         "inline constexpr bool has_region = {}, has_guard = {};\n"
         "inline constexpr int region_steps = {};\n"
-        "inline constexpr double guard_distance = {}, guard_advantage = {};\n\n{}",
-        data.region.has_value(), guards, Region::steps, cpp_number(guard.distance),
-        cpp_number(guard.advantage), fixed_text("region"));
+        "inline constexpr double guard_distance = {}, guard_lead = {};\n\n{}",
+        data.region.has_value(), guards, Region::steps, cpp_number(guard.distance), cpp_number(guard.lead),
+        fixed_text("region"));
   }
 
   /// Only the model's default target has a calibrated confidence.

@@ -151,7 +151,7 @@ std::string model_json(const Model& model) {
   }
   json["confidence"] = confidence_json(data.confidence);
   json["region"] = region_json(data.region);
-  json["guard"] = guard_json(data.guard);
+  json["lead_guard"] = guard_json(data.guard);
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

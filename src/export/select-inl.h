@@ -81,14 +81,11 @@ struct Choice {
   double confidence = unknown;  // probability of being within 3 % of the best; unknown without calibration
 };
 
-// Whether the library's first suggestion answers: the problem is far from the trained ones, the first config
-// is predicted to be hardly faster than the others, and the suggestion applies.
-inline bool is_guarded(const Problem& p, const Family& f, const Best& best, const std::uint8_t* applicable) {
-  if (!has_guard || f.suggestion < 0 || applicable[f.suggestion] == 0) return false;
-  if (!(distance_of(p, f) > guard_distance)) return false;
-  const double first = predicted_tflops(p, best.score[0], best.score[0]),
-               last = predicted_tflops(p, best.score[best.count - 1], best.score[0]);
-  return std::log(first) - std::log(last) < guard_advantage;
+// Whether the library's first suggestion answers: the problem is far from the trained ones, and the first
+// config is predicted to be hardly faster than the suggestion. suggestion_score: NaN when it does not apply.
+inline bool is_guarded(const Problem& p, const Family& f, double score, double suggestion_score) {
+  if (!has_guard || !(distance_of(p, f) >= guard_distance)) return false;
+  return std::log(predicted_tflops(p, score, score) / predicted_tflops(p, suggestion_score, score)) < guard_lead;
 }
 
 // Returns the best config of a problem with valid sizes (of a GEMM: none negative, batch at least 1; of a
@@ -100,12 +97,16 @@ inline Choice select(const Problem& p) {
   if (!f) return choice;
   Best best;
   std::uint8_t applicable[max_configs], kept[max_configs];
-  each_score(p, *f, true, applicable, kept, [&best](int i, double score) { best.add(i, score); });
+  double suggestion_score = unknown;
+  each_score(p, *f, true, applicable, kept, [&](int i, double score) {
+    best.add(i, score);
+    if (i == f->suggestion) suggestion_score = score;
+  });
   if (best.count == 0) return choice;
   choice.config = best.config[0];
   choice.score = best.score[0];
   choice.confidence = confidence_of(p, *f, best);
-  if (choice.config != f->suggestion && is_guarded(p, *f, best, applicable)) {
+  if (choice.config != f->suggestion && is_guarded(p, *f, choice.score, suggestion_score)) {
     choice.config = f->suggestion;  // counts as equally fast
     choice.confidence = unknown;
   }

@@ -45,6 +45,9 @@ struct SelectScratch {
   std::vector<std::uint32_t> able;
   std::vector<double> scores;
   std::vector<Ranked> ranked, charged;
+  /// Of the last Model::rank(): the prediction for the library's first suggestion; NaN when it is not among
+  /// the configs that can be chosen.
+  double suggestion_tflops = std::numeric_limits<double>::quiet_NaN();
 };
 
 class CompiledFamily {

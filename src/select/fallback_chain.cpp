@@ -201,7 +201,7 @@ std::optional<FallbackChain::Vote> FallbackChain::rank_by_model(ProblemRef probl
   // A model for any CPU has no forest of an absolute speed: its one order answers for all.
   const Target target =
       model.data().any_cpu ? model.default_target() : target_of(by).value_or(model.default_target());
-  // Confidence and guard read the first predictions.
+  // The confidence reads the first predictions.
   const std::size_t wanted = std::max(count, Confidence::top);
   Vote vote{.family = family, .ranked = {}, .source = source_of(model)};
   scratch.ranked.resize(std::min(wanted, family->size()));
@@ -216,9 +216,9 @@ std::optional<FallbackChain::Vote> FallbackChain::rank_by_model(ProblemRef probl
   // Both are about the fastest config; one that was preferred for its set-up need not be that.
   if (calls_ > 0 && !std::ranges::is_sorted(best, std::ranges::greater())) return vote;
   vote.confidence = model.confidence(family->family(), problem, target, best);
-  if (switches_.guard_off) return vote;
-  if (const auto first = model.guarded(*family, problem, target, best, allowed, scratch))
-    put_first(vote, *first);
+  const double lead = std::log(best.front() / scratch.suggestion_tflops);
+  if (!switches_.guard_off && model.guarded(family->family(), problem, target, lead))
+    put_first(vote, *family->first_suggestion());
   return vote;
 }
 
@@ -226,7 +226,7 @@ void FallbackChain::put_first(Vote& vote, std::uint32_t config) {
   if (vote.ranked.front().config == config) return;
   auto at = std::ranges::find(vote.ranked, config, &Ranked::config);
   if (at == vote.ranked.end()) --at;   // takes the place of the last one
-  Ranked first = vote.ranked.front();  // the trees do not score suggestions: it counts as equally fast
+  Ranked first = vote.ranked.front();  // counts as equally fast: far away, the model's lead is no fact
   first.config = config;
   first.setup_us = Choice::unknown;
   std::move_backward(vote.ranked.begin(), at, at + 1);

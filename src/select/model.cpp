@@ -315,12 +315,16 @@ std::size_t Model::rank(const CompiledFamily& family, ProblemRef problem, Target
     room = scratch.charged;
   }
   std::size_t count = 0;
+  double suggestion_score = std::numeric_limits<double>::quiet_NaN();
   /// Appends the best of the configs that `from` marks.
   const auto append = [&](std::span<const std::uint8_t> from) {
     const auto configs = marked(from, scratch.able);
     // False when the schema cannot describe the problem.
-    if (score_some(family, problem, forest, configs, scratch))
-      count += keep_best(configs, scratch.scores, room.subspan(count));
+    if (!score_some(family, problem, forest, configs, scratch)) return;
+    count += keep_best(configs, scratch.scores, room.subspan(count));
+    const auto at = std::ranges::find(configs, family.first_suggestion());
+    if (at != configs.end())
+      suggestion_score = scratch.scores[static_cast<std::size_t>(at - configs.begin())];
   };
   append(scratch.kept);
   if (count == kept && count < room.size()) {
@@ -334,9 +338,12 @@ std::size_t Model::rank(const CompiledFamily& family, ProblemRef problem, Target
   const bool against_best = target == Target::relative || target == Target::rank;
   const double base = against_best ? fast.score_of_problem(scratch.forest) : 0;
   const double top = room[0].score;
+  const auto tflops_of = [&](double score) {
+    return std::exp(base + forest.offset + forest.slope * claimed_log_tflops(target, score, top, problem));
+  };
+  scratch.suggestion_tflops = std::isnan(suggestion_score) ? suggestion_score : tflops_of(suggestion_score);
   for (Ranked& ranked : room.first(count)) {
-    const double claim = claimed_log_tflops(target, ranked.score, top, problem);
-    ranked.tflops = std::exp(base + forest.offset + forest.slope * claim);
+    ranked.tflops = tflops_of(ranked.score);
     ranked.time_us = time_us_of(problem, ranked.tflops);
     if (!setup.empty()) ranked.setup_us = setup[ranked.config];
   }
@@ -376,21 +383,10 @@ double Model::confidence(const Family& family, ProblemRef problem, Target target
   return calibrated->probability(trained(family), problem, log_speeds(tflops, room), octaves);
 }
 
-std::optional<std::uint32_t> Model::guarded(const CompiledFamily& family, ProblemRef problem, Target target,
-                                            std::span<const double> tflops,
-                                            std::span<const std::uint8_t> allowed,
-                                            SelectScratch& scratch) const {
-  const std::optional<std::uint32_t> suggestion = family.first_suggestion();
-  if (!suggestion || tflops.empty() || target != default_target()) return std::nullopt;
-  TopSpeeds room{};
+bool Model::guarded(const Family& family, ProblemRef problem, Target target, double lead) const {
+  if (!std::isfinite(lead) || target != default_target()) return false;
   const auto& guard = data().guard;
-  if (!other_kernels(family.family(), problem) &&
-      !(guard && guard->applies(distance(family.family(), problem), log_speeds(tflops, room))))
-    return std::nullopt;
-  const bool excluded = !allowed.empty() && allowed[*suggestion] == 0;
-  if (excluded || family.applicable_among(problem, std::span(&*suggestion, 1), scratch) == 0)
-    return std::nullopt;
-  return suggestion;
+  return other_kernels(family, problem) || (guard && guard->applies(distance(family, problem), lead));
 }
 
 void Model::score(ProblemRef problem, std::span<double> scores) const {

@@ -167,7 +167,8 @@ class Model {
   /// keep family order. `calls` > 0 orders both parts by Ranked::cost_us(calls) where the family has set-up
   /// times; the score is then minus that cost, lowered in the second part. Returns the number of configs: 0
   /// also when the schema cannot describe the problem. The model must have the target. Allocates only when
-  /// `scratch` is smaller than this family needs.
+  /// `scratch` is smaller than this family needs. Leaves the prediction for the library's first suggestion in
+  /// scratch.suggestion_tflops.
   std::size_t rank(const CompiledFamily& family, ProblemRef problem, Target target,
                    std::span<const std::uint8_t> allowed, std::span<Ranked> best, SelectScratch& scratch,
                    std::int64_t calls = 0) const;
@@ -209,12 +210,11 @@ class Model {
   /// `family` is one of families().
   double distance(const Family& family, ProblemRef problem) const noexcept;
 
-  /// The config that the guard puts before the first one of a ranking by the default target: the library's
-  /// first suggestion. Nothing when neither the model's guard nor other_kernels() applies, or a rule or
-  /// `allowed` (empty: all) excludes the suggestion. `tflops`: as for confidence().
-  std::optional<std::uint32_t> guarded(const CompiledFamily& family, ProblemRef problem, Target target,
-                                       std::span<const double> tflops, std::span<const std::uint8_t> allowed,
-                                       SelectScratch& scratch) const;
+  /// Whether the library's first suggestion answers in place of the first config of a ranking by the default
+  /// target: the model's guard or other_kernels() applies. `lead`: predicted ln of (speed of the first config
+  /// / speed of the suggestion). A lead that is not finite says that the suggestion cannot run or is
+  /// excluded; then it never answers.
+  bool guarded(const Family& family, ProblemRef problem, Target target, double lead) const;
 
  private:
   struct Compiled;

@@ -346,7 +346,7 @@ ModelData read_data(std::string_view bytes) {
   data.fingerprint = text_at(meta, "fingerprint");
   data.confidence = confidence_from_json(meta.contains("confidence") ? meta["confidence"] : Json(nullptr));
   if (meta.contains("region")) data.region = region_from_json(meta["region"]);
-  if (meta.contains("guard")) data.guard = guard_from_json(meta["guard"]);
+  if (meta.contains("lead_guard")) data.guard = guard_from_json(meta["lead_guard"]);
   data.any_cpu = is_for_any_cpu(meta);
   data.known_devices = read_known_devices(meta);
   data.against_any_cpu = read_against_any_cpu(meta);

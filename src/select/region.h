@@ -3,7 +3,7 @@
 /// Says how far a problem is from the problems that a model was trained on.
 ///
 ///     const double octaves = region.distance(family, problem);   // 0: a prototype; 1: one size is doubled
-///     if (guard.applies(octaves, log_tflops)) ...                // the library's first suggestion answers
+///     if (guard.applies(octaves, lead)) ...                      // the library's first suggestion answers
 ///
 /// The training problems of each family are summarised by prototypes: the means of clusters of their sizes.
 #include <array>
@@ -38,15 +38,15 @@ struct Region {
 Region::Sizes region_sizes(ProblemRef problem) noexcept;
 
 /// When the library's first suggestion answers in place of the model's first config: the problem is far from
-/// the trained ones, and the predicted advantage of the first config is small.
+/// the trained ones, and the first config is predicted to be hardly faster than the suggestion. The limits
+/// were chosen with models trained without whole distributions (docs/bench/confidence_h200.md).
 struct Guard {
-  double distance = 2.3;    ///< octaves; nearer problems are left to the model; 0: none is
-  double advantage = 0.39;  ///< predicted ln of (speed of the first config / speed of the eighth)
+  double distance = 2.5;  ///< octaves; nearer problems are left to the model
+  double lead = 0.14;     ///< predicted ln of (speed of the first config / speed of the suggestion)
   bool operator==(const Guard&) const = default;
 
-  /// `log_tflops`: the first Confidence::top predictions (or all, when there are fewer), best first.
-  bool applies(double octaves, std::span<const double> log_tflops) const noexcept {
-    return octaves >= distance && log_tflops.front() - log_tflops.back() < advantage;
+  bool applies(double octaves, double predicted_lead) const noexcept {
+    return octaves >= distance && predicted_lead < lead;
   }
 };
 

@@ -30,14 +30,15 @@ std::optional<Region> region_from_json(const Json& json) {
 
 Json guard_json(const std::optional<Guard>& guard) {
   if (!guard) return nullptr;
-  return {{"distance", guard->distance}, {"advantage", guard->advantage}};
+  return {{"distance", guard->distance}, {"lead", guard->lead}};
 }
 
 std::optional<Guard> guard_from_json(const Json& json) {
   if (json.is_null()) return std::nullopt;
-  const Guard guard{json.at("distance").get<double>(), json.at("advantage").get<double>()};
-  if (!std::isfinite(guard.distance) || !std::isfinite(guard.advantage) || guard.distance < 0)
-    fail(Errc::invalid_argument, "guard: distance {}, advantage {}", guard.distance, guard.advantage);
+  const Guard guard{json.at("distance").get<double>(), json.at("lead").get<double>()};
+  if (!std::isfinite(guard.distance) || !std::isfinite(guard.lead) || guard.distance < 0)
+    fail(Errc::invalid_argument, "guard: distance {}, lead {}; both must be finite, the distance at least 0",
+         guard.distance, guard.lead);
   return guard;
 }
 

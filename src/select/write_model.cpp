@@ -176,7 +176,7 @@ std::string Model::bytes() const {
   meta["confidence"] = confidence_json(data().confidence);
   // Older models have neither; their bytes stay as they are.
   if (data().region) meta["region"] = region_json(data().region);
-  if (data().guard) meta["guard"] = guard_json(data().guard);
+  if (data().guard) meta["lead_guard"] = guard_json(data().guard);
   pool.add(KsfKind::meta, meta.dump(-1, ' ', false, Json::error_handler_t::replace));
   return pool.pack();
 }

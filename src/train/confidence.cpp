@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "core/numbers.h"
-#include "evaluate/baselines.h"
 
 namespace kscout {
 
@@ -135,16 +134,6 @@ double reference_repeats(const TrainingSet& set, std::size_t problem) {
   return quantile(std::move(repeats), 0.5);
 }
 
-/// Speed of the pick over that of the library's first suggestion.
-double over_suggestion(const TrainingSet& set, std::size_t problem, std::size_t pick) {
-  for (std::size_t r = set.first_row[problem]; r < set.first_row[problem + 1]; ++r) {
-    const double tflops = set.tflops(problem, r);
-    if (tflops > 0 && is_first_suggestion(set.configs[set.rows[r].config]))
-      return set.tflops(problem, pick) / tflops;
-  }
-  return std::numeric_limits<double>::quiet_NaN();
-}
-
 }  // namespace
 
 std::vector<ObservedChoice> observed_choices(const TrainingSet& set, const ModelTarget& target,
@@ -164,8 +153,7 @@ std::vector<ObservedChoice> observed_choices(const TrainingSet& set, const Model
       choices.push_back({.inputs = confidence_inputs(set.problems[p], predicted.log_tflops, octaves),
                          .efficiency = std::min(set.tflops(p, predicted.pick) / set.best_tflops[p], 1.0),
                          .fold = fold_of[p],
-                         .reference_repeats = reference_repeats(set, p),
-                         .over_suggestion = over_suggestion(set, p, predicted.pick)});
+                         .reference_repeats = reference_repeats(set, p)});
     }
   }
   return choices;
@@ -208,27 +196,6 @@ std::optional<ConfidenceFit> fit_confidence(std::span<const ObservedChoice> obse
   fit.log_loss = log_loss(fit.out_of_fold, right);
   fit.log_loss_of_rate = log_loss(std::vector(right.size(), fit.within_rate), right);
   return fit;
-}
-
-std::optional<Guard> fit_guard(std::span<const ObservedChoice> choices, double share) {
-  std::vector<std::pair<double, double>>
-      leads;  // over the eighth config, in ln of the speed; over the suggestion
-  for (const ObservedChoice& choice : choices) {
-    if (!std::isnan(choice.over_suggestion))
-      leads.emplace_back(std::exp(choice.inputs[2]) - Confidence::min_gap, choice.over_suggestion);
-  }
-  if (leads.size() < kMinChoices) return std::nullopt;
-  std::ranges::sort(leads);
-  const auto slower = [&](const auto& lead) { return lead.second < share; };
-  auto left = std::ranges::count_if(leads, slower);
-  const auto may_be = static_cast<std::ptrdiff_t>(leads.size() / 10);
-  Guard guard{.distance = 0, .advantage = 0};
-  for (const auto& lead : leads) {
-    if (left <= may_be) break;
-    left -= slower(lead);
-    guard.advantage = std::nextafter(lead.first, HUGE_VAL);
-  }
-  return guard;
 }
 
 }  // namespace kscout

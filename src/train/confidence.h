@@ -6,7 +6,6 @@
 ///     const auto fit = fit_confidence(choices);
 ///     if (fit) data.confidence = fit->confidence;
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <span>
 #include <vector>
@@ -28,8 +27,6 @@ struct ObservedChoice {
   /// Choices of one fold may share sizes; choices of different folds share none.
   std::uint32_t fold = 0;
   double reference_repeats = 0;  ///< median samples of the configs within 3 % of the best; 0: unknown
-  /// Speed of the pick over that of the library's first suggestion; NaN when that was not measured.
-  double over_suggestion = std::numeric_limits<double>::quiet_NaN();
 };
 
 /// The choice that each problem's out-of-fold scores make. Problems with one config are left out. A problem's
@@ -64,10 +61,5 @@ struct ConfidenceFit {
 /// distribution by less than 5 % (docs/bench/confidence_h200.md). The number of samples is none either; no
 /// trial tested it alone.
 std::optional<ConfidenceFit> fit_confidence(std::span<const ObservedChoice> choices);
-
-/// The guard with the least advantage with which nine of ten choices, the guard applied to all, run at
-/// `share` of the speed of the library's first suggestion or faster. Nothing when fewer than kMinChoices
-/// choices know that speed.
-std::optional<Guard> fit_guard(std::span<const ObservedChoice> choices, double share);
 
 }  // namespace kscout

@@ -353,12 +353,6 @@ TrainingInput training_input(std::span<const CompactTable> tables, std::vector<F
   if (options.targets.empty()) fail(Errc::invalid_argument, "no target to train: give at least one");
   check_any_cpu(options);
   const bool any = options.devices == TrainFor::any_cpu;
-  if (options.guard_share > 0 && (any || !options.guard || !has_suggestions(families)))
-    fail(Errc::invalid_argument,
-         "--guard-share {}: a guard is for kernels of one library that suggests some, and the candidates are "
-         "not such; "
-         "leave it out",
-         options.guard_share);
   std::vector<CompactTable> of_rule_set;
   if (any) tables = of_rule_set = rows_of_rule_set(tables, families.front().rules);
   TrainingSet set = make_training_set(tables, families, schema, options.handicap, options.devices);
@@ -445,14 +439,6 @@ TrainingResult train(TrainingInput input, std::shared_ptr<const Schema> schema,
     data.region = fit_region(set, data.families, [](std::size_t) { return true; });
     const auto choices = observed_choices(set, data.targets.front(), scores, fold_of, data.families);
     if (options.guard && has_suggestions(data.families)) data.guard = Guard{};
-    if (options.guard_share > 0) {
-      data.guard = fit_guard(choices, options.guard_share);
-      if (!data.guard)
-        fail(Errc::invalid_argument,
-             "--guard-share: the library's first suggestion was measured on fewer than {} problems; leave it "
-             "out",
-             kMinChoices);
-    }
     confidence = fit_confidence(choices);
     if (confidence) data.confidence = confidence->confidence;
   }

@@ -50,9 +50,6 @@ struct TrainOptions {
   int hard_rounds = 0;
   /// Gives a model of a library with suggestions a guard (select/region.h).
   bool guard = true;
-  /// Above 0: the guard is fitted (fit_guard) so that nine of ten choices reach this share of the speed of
-  /// the library's first suggestion, near the trained problems, too.
-  double guard_share = 0;
   /// Folder that keeps finished targets until the caller removes it: an interrupted training continues from
   /// them (train/checkpoint.h). Empty: keeps none.
   std::filesystem::path checkpoint = {};

@@ -365,23 +365,4 @@ TEST(Reliability, CountsByTenths) {
 }
 
 }  // namespace
-/// Of 100 choices, 30 with small leads lose to the library's suggestion: the guard covers as many of them,
-/// from the smallest lead on, as leave ten slow choices.
-TEST(FitGuard, TakesTheLeastAdvantage) {
-  std::vector<ObservedChoice> choices;
-  for (int i = 1; i <= 100; ++i) {
-    ObservedChoice choice;
-    choice.inputs[2] = std::log(0.01 * i + Confidence::min_gap);
-    choice.over_suggestion = i <= 30 ? 0.9 : 1.2;
-    choices.push_back(choice);
-  }
-  const auto guard = fit_guard(choices, 0.98);
-  ASSERT_TRUE(guard);
-  EXPECT_EQ(guard->distance, 0);
-  EXPECT_NEAR(guard->advantage, 0.2, 1e-9);
-  EXPECT_EQ(fit_guard(choices, 0.85)->advantage, 0) << "no choice is slower than that";
-  for (std::size_t i = 0; i < 60; ++i) choices[i].over_suggestion = NAN;
-  EXPECT_FALSE(fit_guard(choices, 0.98)) << "the suggestion was measured on 40 problems only";
-}
-
 }  // namespace kscout

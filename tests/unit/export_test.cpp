@@ -120,10 +120,10 @@ std::optional<Chosen> library_choice(const Model& model, Target target, ProblemR
   const CompiledFamily& family = *model.compiled(signature_of(p));
   Chosen chosen{order[0], scores[order[0]], time_us_of(p, tflops[order[0]]),
                 model.confidence(family.family(), p, target, best)};
-  SelectScratch scratch;
-  const auto guarded = model.guarded(family, p, target, best, {}, scratch);
-  if (guarded && *guarded != order[0]) {
-    chosen.config = *guarded;
+  const auto suggestion = family.first_suggestion();
+  if (suggestion && *suggestion != order[0] &&
+      model.guarded(family.family(), p, target, std::log(tflops[order[0]] / tflops[*suggestion]))) {
+    chosen.config = *suggestion;
     chosen.confidence = std::numeric_limits<double>::quiet_NaN();
   }
   return chosen;
@@ -311,7 +311,7 @@ TEST_F(ExportTest, HeaderHasTheGuardOfTheModel) {
   data.confidence->weight.back() = -0.4;
   for (Family& family : data.families) family.traits[7].suggestion = 1;
   data.region = Region{{{{96, 96, 96, 0}, {40, 100, 64, 0}}, {{64, 64, 64, 0}}}};
-  data.guard = Guard{.distance = 3, .advantage = 0.3};
+  data.guard = Guard{.distance = 3, .lead = 0.3};
   const Model model{std::move(data)};
   const auto problems = problems_of(signatures_of(model), 3000);
   const std::string output = run(model_header(model, {"m", {}}), program(kPrintChoice), as_numbers(problems));
@@ -521,7 +521,7 @@ TEST(Export, JsonHoldsTheWholeModel) {
             model.data().targets[0].forest.leaf_value);
   EXPECT_EQ(json["best_tflops"]["features"].size(), 3u);
   EXPECT_TRUE(json["confidence"].is_null());
-  EXPECT_TRUE(json["region"].is_null() && json["guard"].is_null());
+  EXPECT_TRUE(json["region"].is_null() && json["lead_guard"].is_null());
   const auto sure = nlohmann::json::parse(model_json(unsure_model({0.7, -0.4})));
   EXPECT_EQ(sure["confidence"]["family_bias"].get<std::vector<double>>(), (std::vector<double>{0.7, -0.4}));
 }

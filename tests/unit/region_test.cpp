@@ -1,6 +1,7 @@
 // Tests the distance to the trained problems, and the guard that asks the library far from them.
 #include "select/region.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
@@ -29,7 +30,7 @@ ModelData guarded_data() {
   ModelData data = toy::model().data();
   for (Family& family : data.families) family.traits[kSuggestion].suggestion = 1;
   data.region = Region{{{{96, 96, 96, 0}}, {{64, 64, 64, 0}}}};
-  data.guard = Guard{.distance = 2, .advantage = 1e9};
+  data.guard = Guard{.distance = 2, .lead = 1e9};
   return data;
 }
 
@@ -60,13 +61,11 @@ TEST(Region, WrongOnesAreRefused) {
   expect_error(Errc::invalid_argument, "a guard needs", [&] { Model(ModelData(data)); });
 }
 
-TEST(Guard, AppliesFarAwayWithoutAClearAdvantage) {
-  const Guard guard{.distance = 2, .advantage = 0.4};
-  const std::vector<double> close = {0, -0.1, -0.3}, clear = {0, -0.1, -0.5};
-  EXPECT_TRUE(guard.applies(2.1, close));
-  EXPECT_TRUE((Guard{.distance = 0, .advantage = 0.4}.applies(0, close))) << "also on a trained problem";
-  EXPECT_FALSE(guard.applies(2.1, clear));
-  EXPECT_FALSE(guard.applies(1.9, close));
+TEST(Guard, AppliesFarAwayWithoutAClearLead) {
+  const Guard guard{.distance = 2, .lead = 0.1};
+  EXPECT_TRUE(guard.applies(2, 0.09));
+  EXPECT_FALSE(guard.applies(2, 0.1));
+  EXPECT_FALSE(guard.applies(1.9, 0.09));
 }
 
 TEST(Guard, TravelsInTheFile) {
@@ -75,6 +74,7 @@ TEST(Guard, TravelsInTheFile) {
   EXPECT_EQ(again.data().region, model.data().region);
   EXPECT_EQ(again.data().guard, model.data().guard);
   EXPECT_EQ(again.bytes(), model.bytes());
+  EXPECT_EQ(model.bytes().find("\"guard\""), std::string::npos) << "older programs read another guard there";
   const std::string plain = toy::model().bytes();
   EXPECT_EQ(plain.find("region"), std::string::npos) << "files of older models stay as they are";
   EXPECT_FALSE(Model::parse(plain).data().guard);
@@ -110,6 +110,25 @@ TEST_F(GuardTest, TheSuggestionAnswersFarFromTheTrainedProblems) {
     EXPECT_EQ(guarded_far[i].config, free_far[free].config) << i;
   }
   EXPECT_EQ(load().select(far).config, suggestion_) << "also where only the first config is asked for";
+}
+
+TEST_F(GuardTest, ThePredictedLeadOverTheSuggestionDecides) {
+  const GemmProblem far = make_gemm(4096, 64, 64);
+  setenv("KSCOUT_DISABLE", "guard", 1);
+  const auto ranked = load().rank(far, 12);
+  unsetenv("KSCOUT_DISABLE");
+  const auto suggested = std::ranges::find(ranked, suggestion_, &Choice::config);
+  ASSERT_NE(suggested, ranked.end());
+  const double lead = std::log(ranked.front().tflops / suggested->tflops);
+  ASSERT_GT(lead, 0.001);
+  const auto choice = [&](double limit) {
+    ModelData data = guarded_data();
+    data.guard->lead = limit;
+    write_file_atomically(folder_ / "model.ksf", Model(std::move(data)).bytes());
+    return load().select(far).config;
+  };
+  EXPECT_EQ(choice(lead + 1e-9), suggestion_);
+  EXPECT_EQ(choice(lead - 1e-9), ranked.front().config);
 }
 
 TEST_F(GuardTest, ASuggestionThatARuleRefusesNeverAnswers) {
