@@ -85,7 +85,8 @@ struct Choice {
 // config is predicted to be hardly faster than the suggestion. suggestion_score: NaN when it does not apply.
 inline bool is_guarded(const Problem& p, const Family& f, double score, double suggestion_score) {
   if (!has_guard || !(distance_of(p, f) >= guard_distance)) return false;
-  return std::log(predicted_tflops(p, score, score) / predicted_tflops(p, suggestion_score, score)) < guard_lead;
+  return std::log(predicted_tflops(p, score, score) / predicted_tflops(p, suggestion_score, score)) <
+         guard_lead;
 }
 
 // Returns the best config of a problem with valid sizes (of a GEMM: none negative, batch at least 1; of a
