@@ -61,8 +61,9 @@ def write(path, problems):
 
 def lists(folder):
     os.makedirs(folder, exist_ok=True)
-    known = {name: sizes_of_set(name) for name in ("llm", "training", "ck_wide", "ck_edge")}
-    train = measured("bf16_h200.train") + measured("fp16_h200.train")
+    known = {name: sizes_of_set(name) for name in ("llm", "llm_2025", "training", "ck_wide", "ck_edge")}
+    known["llm"] |= known.pop("llm_2025")
+    train = [p for file in ("bf16_h200.train", "bf16_h200.more_train", "fp16_h200.train") for p in measured(file)]
     trained = {problem[1:3] for problem in train}
 
     def drawn(sizes):
