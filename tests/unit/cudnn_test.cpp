@@ -273,6 +273,10 @@ TEST_F(CudnnTest, TheLibrarysReleaseIsProvenanceAndItsAbsenceHasOneReason) {
   EXPECT_EQ(has(output_of_run(kFp32, kAbsent), "cuDNN cannot be used: KSCOUT_CUDNN: "), "");
   const std::string old = fmt::format("KSCOUT_CUDNN={} STAND_IN_CUDNN=old", paths::stand_in_cudnn);
   EXPECT_EQ(has(output_of_run(kFp32, old), "release 8907; 90000 or later"), "");
+  // Without cuDNN, another type would not help.
+  const std::string half = output_of_run("conv_fwd:1x8x6x6:8x3x3:fp16", kAbsent);
+  EXPECT_EQ(has(half, "cuDNN cannot be used: KSCOUT_CUDNN: "), "");
+  EXPECT_NE(has(half, "kernels here take fp32"), "") << half;
   // Models that also know own kernels need no cuDNN.
   EXPECT_EQ(has(output_of_run("conv_fwd:1x8x6x6:8x3x3:bf16", kAbsent), "groupwise_conv_fwd_bf16_nhwgc__"),
             "");
