@@ -3,11 +3,14 @@
 
 #include "backend/cuda/module/hopper_conv.cuh"
 #include "backend/cuda/module/hopper_conv.h"
+#include "backend/cuda/module/hopper_conv_tiles.h"
 #include "backend/cuda/module/hopper_launch.cuh"
 
 namespace kscout::cuda {
 
 namespace {
+
+static_assert(kTileM == kConvTileM && kTileK == kConvTileK);
 
 using Kernel = void (*)(ConvJob);
 
@@ -25,16 +28,8 @@ Kernel kernel_for(Direction direction) {
 }
 template <class T>
 Kernel kernel_for(Direction direction, int tile_n) {
-  switch (tile_n) {
-    case 64:
-      return kernel_for<T, 64>(direction);
-    case 128:
-      return kernel_for<T, 128>(direction);
-    case 256:
-      return kernel_for<T, 256>(direction);
-    default:
-      return nullptr;
-  }
+  if (tile_n == 64) return kernel_for<T, 64>(direction);
+  return tile_n == 128 ? kernel_for<T, 128>(direction) : kernel_for<T, 256>(direction);
 }
 Kernel kernel_for(const ConvShape& shape, int tile_n) {
   return shape.dtype == DType::bf16 ? kernel_for<__nv_bfloat16>(shape.direction, tile_n)
@@ -57,23 +52,6 @@ struct Image {
 
   int axes() const { return has_depth ? 3 : 2; }
 };
-
-/// The position of an axis' last pixel, less that of the image's last element.
-std::int64_t upper_corner(const Walk& walk) {
-  return walk.base + std::int64_t{walk.count - 1} * walk.step - (walk.source - 1);
-}
-
-/// Why the accelerator cannot load an image's pixels along an axis; null if it can. Limits:
-/// cuTensorMapEncodeIm2col, and the im2col mode of PTX, whose offsets have as many bits as the corners.
-const char* im2col_refusal(const Walk& walk, bool has_depth) {
-  const std::int64_t limit = has_depth ? 16 : 128;
-  const auto outside = [limit](std::int64_t corner) { return corner < -limit || corner >= limit; };
-  if (walk.step > 8) return "strides above 8";
-  if (outside(walk.base) || outside(upper_corner(walk)) ||
-      std::int64_t{walk.taps - 1} * walk.tap_step >= 2 * limit)
-    return "pads or extents of the filter that tensor maps do not hold";
-  return nullptr;
-}
 
 /// `pixels` of 64 channels are loaded at a time.
 bool describe_pixels(CUtensorMap& map, DType dtype, const Image& image, int pixels) {
@@ -107,57 +85,38 @@ class HopperConv final : public Matmul {
 
   CallStatus prepare() {
     const ConvShape& s = shape_;
-    const bool data = s.direction == Direction::backward_data,
-               weight = s.direction == Direction::backward_weight;
-    if (const char* const why = refusal()) return answer(CallStatus::unsupported, "%s", why);
+    if (const char* const why = hopper_conv_refusal(s, kernel_))
+      return answer(CallStatus::unsupported, "%s", why);
     function_ = kernel_for(s, kernel_.tile_n);
-    if (!function_) return answer(CallStatus::unsupported, "no kernel of %d columns", kernel_.tile_n);
     if (!encode_im2col_function()) return answer(CallStatus::unsupported, "the driver has no tensor maps");
 
+    const HopperConvTiles tiles = hopper_conv_tiles(s, kernel_);
+    taps_ = tiles.taps;
     image_.images = s.n;
-    image_.channels = data ? s.k : s.c;
-    const ConvAxis& depth = s.axes[0];
-    image_.has_depth = depth.in != 1 || depth.out != 1 || depth.filter != 1 || depth.pad != 0;
-    std::int64_t pixels = s.n;
+    image_.channels = tiles.channels;
+    image_.has_depth = job_.has_depth = tiles.has_depth;
     for (int i = 0; i < 3; ++i) {
       const Walk walk = image_.walks[i] = walk_of(s.direction, s.axes[i], 0);
-      if (i > 0 || image_.has_depth) {
-        if (const char* const why = im2col_refusal(walk, image_.has_depth))
-          return answer(CallStatus::unsupported, "%s", why);
-      }
       const int axis = 2 - i;
       job_.base[axis] = walk.base;
       job_.step[axis] = walk.step;
       job_.tap_step[axis] = walk.tap_step;
       job_.by_pixels[axis] = FastDivisor(walk.count);
       if (axis < 2) job_.by_taps[axis] = FastDivisor(walk.taps);
-      pixels *= walk.count;
     }
-    job_.has_depth = image_.has_depth;
-    taps_ = std::int64_t{s.axes[0].filter} * s.axes[1].filter * s.axes[2].filter;
-    const std::int64_t blocks = ceil_div(image_.channels, weight ? kernel_.tile_n : kBlock);
-    const std::int64_t m = weight ? s.k : pixels;
-    const std::int64_t n = weight ? taps_ * s.c : data ? s.c : s.k;
-    const std::int64_t k_tiles = weight ? ceil_div(pixels, kTileK) : taps_ * blocks;
-    const std::int64_t m_units = ceil_div(m, std::int64_t{kTileM} * kernel_.cluster);
-    const std::int64_t n_tiles = weight ? taps_ * blocks : ceil_div(n, kernel_.tile_n);
-    constexpr std::int64_t kMost = 0x7FFFFFFF;
-    if (pixels > kMost - kTileM * kernel_.cluster || n > kMost - kernel_.tile_n || k_tiles > kMost ||
-        m_units * n_tiles * kernel_.split_k > kMost)
-      return answer(CallStatus::unsupported, "more pixels or tiles than a 32-bit number counts");
-    job_.taps = static_cast<int>(taps_);
-    job_.channels = static_cast<int>(image_.channels);
-    job_.by_blocks = FastDivisor(static_cast<std::int32_t>(blocks));
+    job_.taps = static_cast<int>(tiles.taps);
+    job_.channels = static_cast<int>(tiles.channels);
+    job_.by_blocks = FastDivisor(static_cast<std::int32_t>(tiles.blocks));
     job_.a.aligned = job_.b.aligned = true;
-    job_.ldc = n;
-    job_.partial_ld = partial_pitch(n);
-    job_.m = static_cast<int>(m);
-    job_.n = static_cast<int>(n);
-    job_.k_tiles = static_cast<int>(k_tiles);
+    job_.ldc = tiles.n;
+    job_.partial_ld = partial_pitch(tiles.n);
+    job_.m = static_cast<int>(tiles.m);
+    job_.n = static_cast<int>(tiles.n);
+    job_.k_tiles = static_cast<int>(tiles.k_tiles);
     job_.parts = kernel_.split_k;
-    job_.k_tiles_of_part = static_cast<int>(ceil_div(k_tiles, job_.parts));
-    job_.m_units = static_cast<int>(m_units);
-    job_.n_tiles = static_cast<int>(n_tiles);
+    job_.k_tiles_of_part = static_cast<int>(ceil_div(tiles.k_tiles, job_.parts));
+    job_.m_units = static_cast<int>(tiles.m_units);
+    job_.n_tiles = static_cast<int>(tiles.n_tiles);
     job_.alpha = 1;
     const CallStatus got = count_processors(processors_);
     return got == CallStatus::done ? allow_shared_memory(function_, kernel_.tile_n) : got;
@@ -206,19 +165,6 @@ class HopperConv final : public Matmul {
   }
 
  private:
-  /// Null for a convolution of this kind.
-  const char* refusal() const {
-    const ConvShape& s = shape_;
-    if (s.dtype != DType::bf16 && s.dtype != DType::fp16) return "elements other than bf16 and fp16";
-    if (s.g != 1) return "several groups";
-    if (s.c % 8 != 0) return "input channels that are no multiple of 8";
-    if (s.direction != Direction::forward && s.k % 8 != 0) return "output channels that are no multiple of 8";
-    for (const ConvAxis& axis : s.axes) {
-      if (s.direction == Direction::backward_data && axis.stride != 1) return "conv_bwd_data with a stride";
-    }
-    return nullptr;
-  }
-
   ConvShape shape_;
   HopperKernel kernel_;
   ConvJob job_ = {};

@@ -14,14 +14,13 @@
 ///                                           its channels
 ///
 /// conv_bwd_data with a stride would need a step between elements of the output image, which the accelerator
-/// does not have.
+/// does not have. hopper_conv_tiles.h has all limits. Sums are in fp32; split-K slices are added in a fixed
+/// order.
 #include "backend/cuda/module.h"
 
 namespace kscout::cuda {
 
-/// Prepares a kernel for C = A * B, summed in fp32. Split-K parts are added in a fixed order. Unsupported
-/// where the accelerator's tensor maps cannot describe the images (im2col_refusal) or the kernel's tile does
-/// not exist.
+/// Implements Module::hopper_conv.
 CallStatus make_hopper_conv(const ConvShape& shape, const HopperKernel& kernel, Matmul** matmul);
 
 }  // namespace kscout::cuda
