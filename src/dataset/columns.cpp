@@ -6,6 +6,7 @@
 #include "core/fail.h"
 #include "core/names.h"
 #include "op/operation.h"
+#include "provider/joint.h"
 
 namespace kscout {
 
@@ -274,6 +275,9 @@ void TableBuilder::check_names(std::span<const std::string> names, Columns requi
   for (std::size_t i = 0; i < specs_.size(); ++i) {
     const std::string& name = specs_[i].name;
     const bool axis = i >= axes_at(space_) && i < measurement_at(space_);
+    // A joint family may have got members since, with axes of their own.
+    const bool of_later_member = axis && i > axes_at(space_) && !space_.members.empty();
+    if (of_later_member && position_[i] < 0) continue;
     const bool needed =
         (required == Columns::all_required && i < derived_at(space_) && !is_later_column(name)) ||
         (axis ? has_axes_ : is_needed(space_, name) || name == "time_us" || (name == "config" && !has_axes_));
@@ -384,8 +388,14 @@ KernelConfig TableBuilder::read_config(std::size_t row, const Problem& problem) 
     return known->second.config;
   }
   for (std::size_t axis = 0; axis < space_.axes.size(); ++axis) {
-    const ColumnValues& column = *current_[axes_at(space_) + axis];
     const Axis& description = space_.axes[axis];
+    if (!current_[axes_at(space_) + axis]) {
+      if (!is_absent_in_member(config, axis))
+        bad(row, specs_[axes_at(space_) + axis].name, "the column is missing, and the config has this axis");
+      config[axis] = 0;
+      continue;
+    }
+    const ColumnValues& column = *current_[axes_at(space_) + axis];
     if (description.words.empty()) {
       const std::int64_t value = column.whole[row];
       config[axis] =
@@ -556,9 +566,19 @@ std::vector<std::uint32_t> family_places(std::span<const KernelConfig> configs,
                                          const std::vector<std::string>& config_order) {
   std::unordered_map<std::string_view, std::size_t> known;
   for (std::size_t i = 0; i < config_order.size(); ++i) known.emplace(config_order[i], i);
+  // A list may be older than the last members of a joint family, and then ends before the axes of those.
+  const auto stated = config_order.empty() ? 0 : std::ranges::count(config_order[0], ',') + 1;
+  const auto text_of = [&](const KernelConfig& config) {
+    std::string text = config_text(config);
+    for (std::size_t axis = config.space->axes.size(); axis-- > static_cast<std::size_t>(stated);) {
+      if (!is_absent_in_member(config, axis)) break;
+      text.resize(text.rfind(','));
+    }
+    return text;
+  };
   std::vector<std::pair<std::size_t, std::uint32_t>> order;
   for (std::uint32_t i = 0; i < configs.size(); ++i) {
-    const auto found = known.find(config_text(configs[i]));
+    const auto found = known.find(text_of(configs[i]));
     order.emplace_back(found == known.end() ? config_order.size() : found->second, i);
   }
   std::ranges::sort(order);

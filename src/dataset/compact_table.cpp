@@ -226,14 +226,6 @@ class CompactReader {
     return config_of;
   }
 
-  template <class T>
-  static std::uint32_t id_of(const T& value, std::vector<T>& values,
-                             std::unordered_map<T, std::uint32_t>& ids) {
-    const auto [at, is_new] = ids.try_emplace(value, static_cast<std::uint32_t>(values.size()));
-    if (is_new) values.push_back(value);
-    return at->second;
-  }
-
   const DatasetOptions& options_;
   CompactTable table_;
   std::unordered_map<Problem, std::uint32_t> problems_;

@@ -245,14 +245,6 @@ class Merger {
   }
 
  private:
-  template <class T>
-  static std::uint32_t id_of(const T& value, std::vector<T>& values,
-                             std::unordered_map<T, std::uint32_t>& ids) {
-    const auto [at, is_new] = ids.try_emplace(value, static_cast<std::uint32_t>(values.size()));
-    if (is_new) values.push_back(value);
-    return at->second;
-  }
-
   static std::uint64_t key_of(const MeasurementTable::Row& row) {
     return (std::uint64_t{row.problem} << 32) | (row.config << 2) |
            static_cast<std::uint32_t>(row.measured.pass);

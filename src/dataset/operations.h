@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include <kscout/measurement.h>
@@ -133,6 +134,15 @@ const ConfigSpace* common_space(std::span<const MeasurementTable> tables);
 /// The config in terms of the space: itself, or its counterpart in a joint space when its provider is a
 /// member.
 std::optional<KernelConfig> in_space(const KernelConfig& config, const ConfigSpace& space);
+
+/// The position of `value` in `values`, to which a new value is appended. `ids` has the positions of all
+/// values.
+template <class T>
+std::uint32_t id_of(const T& value, std::vector<T>& values, std::unordered_map<T, std::uint32_t>& ids) {
+  const auto [at, is_new] = ids.try_emplace(value, static_cast<std::uint32_t>(values.size()));
+  if (is_new) values.push_back(value);
+  return at->second;
+}
 
 /// Throws invalid_argument when the devices of merged tables differ.
 void check_same_device(const Device& first, const Device& other);

@@ -312,12 +312,13 @@ bool Solver::has_applicable(Backend& backend, ProblemRef problem) {
   auto found = std::ranges::find_if(
       asked_, [&](const Asked& one) { return one.backend == &backend && one.signature == signature; });
   if (found == asked_.end()) {
-    asked_.push_back({&backend, signature, nullptr});
+    asked_.push_back({&backend, signature, nullptr, nullptr});
     found = asked_.end() - 1;
     try {
-      const auto family = families_->of(backend, signature);
-      found->rules = std::make_unique<ApplicabilityRules>(family->applicability, family->configs,
-                                                          family->traits, family->device);
+      found->family = families_->of(backend, signature);
+      const Family& family = *found->family;
+      found->rules = std::make_unique<ApplicabilityRules>(family.applicability, family.configs, family.traits,
+                                                          family.device);
     } catch (const Error& error) {
       if (error.code() != Errc::unsupported) throw;
     }
@@ -326,7 +327,10 @@ bool Solver::has_applicable(Backend& backend, ProblemRef problem) {
   std::vector<std::uint8_t> answers(found->rules->configs());
   ApplicabilityRules::Scratch scratch;
   found->rules->evaluate(problem, answers, scratch);
-  return std::ranges::any_of(answers, [](std::uint8_t applicable) { return applicable != 0; });
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    if (answers[i] != 0 && backend.absence(signature, found->family->configs[i]).empty()) return true;
+  }
+  return false;
 }
 
 std::string Solver::type_remedy(ProblemRef problem, const MemorySpace& space) {

@@ -152,7 +152,8 @@ class Solver {
   struct Asked {
     Backend* backend;
     Signature signature;
-    std::unique_ptr<ApplicabilityRules> rules;  ///< null when the backend has no configs for the signature
+    std::shared_ptr<const Family> family;       ///< null when the backend has no configs for the signature
+    std::unique_ptr<ApplicabilityRules> rules;  ///< of the family
   };
 
   /// Families of backends, each enumerated once. Selectors share it.

@@ -130,4 +130,12 @@ KernelConfig member_config(const KernelConfig& config) {
   return member;
 }
 
+bool is_absent_in_member(const KernelConfig& config, std::size_t axis) noexcept {
+  if (!config.space || axis == 0) return false;
+  const auto& members = config.space->members;
+  if (config[0] < 0 || static_cast<std::size_t>(config[0]) >= members.size()) return false;
+  const auto& own = members[static_cast<std::size_t>(config[0])]->axes;
+  return std::ranges::find(own, config.space->axes[axis].name, &Axis::name) == own.end();
+}
+
 }  // namespace kscout

@@ -64,6 +64,9 @@ KernelConfig joint_config(const ConfigSpace& joint, const KernelConfig& member);
 /// The member's config of a joint config; other configs are returned unchanged. Throws invalid_argument when
 /// `by` is unknown.
 KernelConfig member_config(const KernelConfig& config);
+/// Whether the member of a joint config has no such axis, which is then 0. A stored table may lack columns of
+/// axes that came with a later member of the family. False for configs of other providers.
+bool is_absent_in_member(const KernelConfig& config, std::size_t axis) noexcept;
 
 /// The joint provider of this name; null for others and unknown names.
 const JointProvider* joint_provider(std::string_view name) noexcept;

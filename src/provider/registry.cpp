@@ -46,9 +46,9 @@ const Provider& nvidia_provider() {
   return provider;
 }
 const Provider& nvidia_conv_provider() {
-  static const JointProvider provider("nvidia_conv", "cudnn and groupwise as one family, run by backend cuda",
-                                      {std::begin(kDirections), std::end(kDirections)},
-                                      {"cudnn", "groupwise"});
+  static const JointProvider provider(
+      "nvidia_conv", "cudnn, groupwise and hopper as one family, run by backend cuda",
+      {std::begin(kDirections), std::end(kDirections)}, {"cudnn", "groupwise", "hopper"});
   return provider;
 }
 

@@ -41,7 +41,7 @@ void append_neighbours(const fs::path& file, std::vector<fs::path>& folders) {
 std::vector<DType> answering_types(Op op, DType dtype, const Device& device) {
   std::vector<DType> types = {dtype};
   const auto other = other_half(dtype);
-  if (other && op == Op::gemm && device.vendor == "NVIDIA") types.push_back(*other);
+  if (other && op != Op::grouped_gemm && device.vendor == "NVIDIA") types.push_back(*other);
   return types;
 }
 

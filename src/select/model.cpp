@@ -42,11 +42,11 @@ void charge_setup(std::span<Ranked> ranking, std::size_t kept, std::int64_t call
   put_behind(ranking, kept);
 }
 
-/// A family's configs for the other 16-bit float. Nothing for other types, operations than GEMM, and devices
+/// A family's configs for the other 16-bit float. Nothing for other types, grouped GEMMs, and other devices
 /// than NVIDIA's GPUs.
 std::unique_ptr<const Family> twin_of(const Family& family) {
   const std::optional<DType> other = other_half(family.signature.dtype_a);
-  if (!other || family.signature.op != Op::gemm || family.device.vendor != "NVIDIA") return nullptr;
+  if (!other || family.signature.op == Op::grouped_gemm || family.device.vendor != "NVIDIA") return nullptr;
   auto twin = std::make_unique<Family>(family);
   Signature& s = twin->signature;
   for (DType* const type : {&s.dtype_b, &s.dtype_c}) {

@@ -242,8 +242,8 @@ class Model {
   std::shared_ptr<const Compiled> compiled_;
 };
 
-/// bf16 for fp16 and the reverse; nothing for other types. A model of GEMMs of one answers for both on
-/// NVIDIA's GPUs (Model::families).
+/// bf16 for fp16 and the reverse; nothing for other types. A model of GEMMs or convolutions of one answers
+/// for both on NVIDIA's GPUs (Model::families).
 constexpr std::optional<DType> other_half(DType dtype) noexcept {
   if (dtype == DType::fp16) return DType::bf16;
   return dtype == DType::bf16 ? std::optional(DType::fp16) : std::nullopt;

@@ -12,6 +12,7 @@
 #include "family/declared.h"
 #include "features/schema.h"
 #include "forest/ksf.h"
+#include "provider/joint.h"
 #include "select/confidence_json.h"
 #include "select/model.h"
 #include "select/region_json.h"
@@ -90,8 +91,7 @@ struct AxisMap {
   std::vector<std::int32_t> word;  ///< the program's value for each word of the file; empty for numbers
 };
 
-/// Finds every axis of the program's space once, by name: a provider may reorder axes and words but not drop
-/// them.
+/// Finds axes of the program's space once, by name: a provider may reorder axes and words but not drop them.
 std::vector<AxisMap> map_axes(const Json& axes, const ConfigSpace& space) {
   std::vector<AxisMap> maps;
   std::uint32_t seen = 0;
@@ -109,12 +109,24 @@ std::vector<AxisMap> map_axes(const Json& axes, const ConfigSpace& space) {
     seen |= 1U << map.axis;
     maps.push_back(std::move(map));
   }
-  if (maps.size() != space.axes.size()) {
-    fail(Errc::corrupt_data,
-         ".ksf: {} axes; {} has {}: the model is of another version of the provider, train again",
-         maps.size(), space.provider, space.axes.size());
-  }
   return maps;
+}
+
+/// Sets axes that the file lacks. A joint family may have got members since, whose axes are 0 in the configs
+/// of others.
+void set_absent_axes(std::vector<KernelConfig>& configs, std::span<const AxisMap> maps,
+                     const ConfigSpace& space) {
+  for (std::size_t axis = 0; axis < space.axes.size(); ++axis) {
+    if (std::ranges::find(maps, axis, &AxisMap::axis) != maps.end()) continue;
+    for (KernelConfig& config : configs) {
+      if (!is_absent_in_member(config, axis)) {
+        fail(Errc::corrupt_data,
+             ".ksf: {} axes; {} has {}: the model is of another version of the provider, train again",
+             maps.size(), space.provider, space.axes.size());
+      }
+      config[axis] = 0;
+    }
+  }
 }
 
 std::vector<KernelConfig> read_configs(Sections& sections, const Json& axes, const ConfigSpace& space) {
@@ -139,6 +151,7 @@ std::vector<KernelConfig> read_configs(Sections& sections, const Json& axes, con
       configs[row][map.axis] = value;
     }
   }
+  set_absent_axes(configs, maps, space);
   return configs;
 }
 

@@ -4,6 +4,7 @@
 #include <limits>
 #include <random>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <kscout/backend.h>
@@ -316,6 +317,97 @@ TEST_F(Cuda, GroupwiseKernelsComputeWhatWasAsked) {
     }
   }
   EXPECT_GT(ran, 600);
+}
+
+/// Filters, strides, dilations, uneven pads, channels that fill no block, depth, and the limits of each: with
+/// every tile and cluster, and split-K slices of which the last ones are empty.
+TEST_F(Cuda, HopperConvolutionsComputeWhatWasAsked) {
+  if (gpu().device().arch != "sm_90") GTEST_SKIP() << "HOPPER CONVOLUTIONS NOT TESTED: the GPU is no Hopper";
+  constexpr std::string_view kShapes[] = {
+      // one tap
+      "1x64x8x16:64x1x1",
+      "2x128x7x9:64x1x1",
+      "3x8x5x5:8x1x1",
+      "1x512x14x14:256x1x1",
+      "2x72x13x11:40x1x1",
+      "2x64x15x17:64x1x1:stride=2",
+      "1x96x19x23:200x1x1:stride=3",
+      "2x32x9x9:48x1x1:pad=1",
+      "1x256x1x1:512x1x1",
+      // 3 x 3
+      "1x64x10x10:64x3x3",
+      "2x64x7x7:128x3x3:pad=1",
+      "3x128x13x15:64x3x3:pad=1",
+      "2x8x17x19:16x3x3:pad=1",
+      "3x512x7x7:512x3x3:pad=1",
+      "2x128x28x28:256x3x3:pad=1:stride=2",
+      "1x64x16x16:64x3x3:right_pad_h=1:right_pad_w=1:stride=2",
+      "1x64x20x22:72x3x3:pad=1:stride=3",
+      "3x24x11x31:56x3x3:pad=1:stride=1x2",
+      "1x64x12x14:64x3x3:pad=2:dilation=2",
+      "2x48x13x17:64x3x3:dilation=2",
+      "2x80x13x17:96x3x3:left_pad_h=2:right_pad_h=1:right_pad_w=3:dilation=2x1",
+      "1x40x21x18:64x3x3:pad=2:stride=2:dilation=2",
+      "2x64x9x9:64x3x3:left_pad_h=2:right_pad_w=2",
+      "2x64x9x9:64x3x3:right_pad_h=2:left_pad_w=2",
+      "1x136x23x29:264x3x3:pad=3",
+      "3x16x3x3:24x3x3",
+      "3x320x5x6:104x3x3:left_pad_h=1:right_pad_w=1",
+      "1x64x16x16:12x3x3:pad=1",
+      "1x32x12x13:33x3x3:pad=1",
+      // other filters
+      "1x64x14x14:64x5x5:pad=2",
+      "2x48x27x27:64x5x5:pad=2:stride=2",
+      "1x16x25x27:40x5x5:pad=3:dilation=2",
+      "1x192x17x17:192x1x7:pad=0x3",
+      "2x192x17x17:64x7x1:pad=3x0",
+      "2x64x12x33:128x1x7:left_pad_w=1:right_pad_w=2",
+      "1x64x1x200:64x1x7:pad=0x3:stride=1x2",
+      "3x40x1x77:48x1x5:left_pad_w=3:right_pad_w=1:dilation=1x2",
+      "2x64x16x16:64x2x2:stride=2",
+      "1x8x32x32:64x7x7:pad=3:stride=2",
+      "2x8x16x16:32x16x16:pad=3",
+      "1x128x56x56:128x3x3:pad=1",
+      // the largest pad and the largest stride
+      "1x64x16x16:64x3x3:left_pad_h=128:pad_w=1",
+      "1x64x100x16:64x1x3:pad_w=1:stride=8x1",
+      // with depth
+      "1x64x4x8x8:64x1x1x1",
+      "2x64x5x7x9:64x3x3x3:pad=1",
+      "1x32x8x8x8:128x3x3x3:pad=1:stride=2",
+      "2x16x7x9x11:40x3x3x3:pad=0x1x1:stride=2",
+      "1x24x9x9x9:64x3x3x3:pad=2:dilation=2",
+      "2x128x3x6x5:96x3x1x1:pad_d=1",
+      "1x72x4x10x11:56x1x3x3:pad=0x1x1",
+      "1x8x7x13x15:16x5x5x5:pad=2",
+      "3x40x4x5x6:24x2x2x2:right_pad_d=1:left_pad_h=1:left_pad_w=1",
+      "1x64x40x16x16:64x17x3x3:pad=0x1x1",
+      "2x48x2x11x13:64x1x5x3:pad=0x2x1",
+  };
+  constexpr std::string_view kHow[] = {"128x64x64_c1_k1", "128x128x64_c1_k1", "128x256x64_c1_k1",
+                                       "128x64x64_c2_k1", "128x128x64_c2_k3", "128x256x64_c2_k1",
+                                       "128x64x64_c1_k4", "128x256x64_c1_k2"};
+  int ran = 0;
+  for (const Op op : kDirections) {
+    for (std::size_t i = 0; i < std::size(kShapes); ++i) {
+      ConvProblem problem = parse_conv_problem(
+          fmt::format("{}:{}:dtype={}", word(op), kShapes[i], i % 2 == 0 ? "bf16" : "fp16"));
+      if (op == Op::conv_bwd_data) problem.stride_d = problem.stride_h = problem.stride_w = 1;
+      if (op != Op::conv_fwd) problem.k = (problem.k + 7) / 8 * 8;
+      const std::string prefix =
+          fmt::format("hopper_{}_{}_{}__", word(op), word(problem.dtype_in), word(problem.layout));
+      for (const std::string_view how : kHow) {
+        const KernelConfig config = parse_config_name(prefix + std::string(how)).config;
+        const std::string why = gpu().refusal(problem, config);
+        EXPECT_TRUE(why.empty() || config["split_k"] > 1) << print(problem) << ": " << why;
+        if (!why.empty()) continue;
+        const Verification found = run_and_check(problem, config);
+        EXPECT_LE(found.error, 1) << print(problem) << " " << prefix << how << ": " << found.where;
+        ++ran;
+      }
+    }
+  }
+  EXPECT_GT(ran, 900);
 }
 
 TEST_F(Cuda, OneWrongElementIsFound) {

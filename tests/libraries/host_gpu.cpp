@@ -22,6 +22,7 @@
 #include <fmt/format.h>
 
 #include "backend/cuda/module.h"
+#include "backend/cuda/module/hopper_conv_tiles.h"
 #include "instruments/elements.h"
 
 namespace kscout::cuda {
@@ -178,16 +179,17 @@ class HostGrouped final : public Matmul {
   std::vector<std::int64_t> rows_;
 };
 
-/// A convolution of provider groupwise, through the walks that its kernels take.
+/// A convolution of provider groupwise or hopper, through the walks that its kernels take.
 class HostConv final : public Matmul {
  public:
-  HostConv(const ConvShape& shape, const GroupwiseKernel& kernel) : s_(shape), kernel_(kernel) {}
-  std::uint64_t workspace_bytes() const noexcept override { return kernel_.split_k > 1 ? 256 : 0; }
+  HostConv(const ConvShape& shape, const char* provider, std::int32_t split_k)
+      : s_(shape), provider_(provider), split_k_(split_k) {}
+  std::uint64_t workspace_bytes() const noexcept override { return split_k_ > 1 ? 256 : 0; }
   Algorithm algorithm() const noexcept override { return {}; }
   void destroy() noexcept override { delete this; }
 
   CallStatus run(const MatmulCall& call, void* stream) noexcept override {
-    log(fmt::format("run groupwise k{} workspace {} stream {}", kernel_.split_k, call.workspace, stream));
+    log(fmt::format("run {} k{} workspace {} stream {}", provider_, split_k_, call.workspace, stream));
     const bool data = s_.direction == Direction::backward_data;
     for (std::int32_t d = 0; d < classes_of(s_.direction, s_.axes[0]); ++d) {
       for (std::int32_t h = 0; h < classes_of(s_.direction, s_.axes[1]); ++h) {
@@ -296,7 +298,8 @@ class HostConv final : public Matmul {
   }
 
   ConvShape s_;
-  GroupwiseKernel kernel_;
+  const char* provider_;
+  std::int32_t split_k_;
   std::array<Walk, 3> walks_ = {};
 };
 
@@ -420,7 +423,13 @@ class HostModule final : public Module {
   }
   CallStatus groupwise_conv(const ConvShape& shape, const GroupwiseKernel& kernel,
                             Matmul** matmul) noexcept override {
-    *matmul = new HostConv(shape, kernel);
+    *matmul = new HostConv(shape, "groupwise", kernel.split_k);
+    return CallStatus::done;
+  }
+  CallStatus hopper_conv(const ConvShape& shape, const HopperKernel& kernel,
+                         Matmul** matmul) noexcept override {
+    if (const char* const why = hopper_conv_refusal(shape, kernel)) return say(CallStatus::unsupported, why);
+    *matmul = new HostConv(shape, "hopper", kernel.split_k);
     return CallStatus::done;
   }
   CallStatus suggest(const MatmulShape&, std::uint64_t, Algorithm* out, std::int32_t capacity,

@@ -136,6 +136,11 @@ RC_GTEST_PROP(NamesProperty, HopperNamesReadBack, ()) {
                   signature_of(make_grouped_gemm({1}, 1, 1, random() % 2 ? DType::bf16 : DType::fp16,
                                                  random() % 2 ? Layout::rcr : Layout::rrr)),
                   random);
+  names_read_back(provider("hopper"),
+                  signature_of(make_conv(kDirections[random() % std::size(kDirections)],
+                                         random() % 2 ? DType::bf16 : DType::fp16,
+                                         random() % 2 ? Layout::nhwgc : Layout::ndhwgc)),
+                  random);
 }
 
 /// The signatures under which an op's rule sets are tried.
@@ -144,7 +149,7 @@ std::vector<Signature> signatures_of(std::string_view provider, Op op, DType dty
   if (is_direction(op) && provider == "native") {
     return {signature_of(make_conv(op)), signature_of(make_conv(op, DType::fp32, Layout::ndhwgc))};
   }
-  if (is_direction(op) && (provider == "groupwise" || provider == "nvidia_conv")) {
+  if (is_direction(op) && (provider == "groupwise" || provider == "hopper" || provider == "nvidia_conv")) {
     return {signature_of(make_conv(op, DType::bf16)),
             signature_of(make_conv(op, DType::fp16, Layout::ndhwgc))};
   }
@@ -247,6 +252,10 @@ TEST(Names, CkTileRefusesWhatItCannotHold) {
       << "unknown axes have no name";
   EXPECT_THROW(parse_config_name("cutlass_gemm"), Error);
   EXPECT_THROW(parse_config_name("hopper_gemm_fp8_rcr__128x128x64_c1_k1"), Error);
+  for (const char* const name :
+       {"hopper_conv_fwd_fp32_nhwgc__128x128x64_c1_k1", "hopper_conv_fwd_bf16_ngchw__128x128x64_c1_k1",
+        "hopper_conv_fwd_bf16_nhwgc__128x128x64_c1", "hopper_conv_fwd_bf16_nhwgc__64x128x64_c1_k1"})
+    EXPECT_THROW(parse_config_name(name), Error) << name;
 }
 
 }  // namespace

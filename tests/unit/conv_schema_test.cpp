@@ -10,6 +10,7 @@
 #include <kscout/provider.h>
 
 #include "features/schema.h"
+#include "provider/joint.h"
 
 namespace kscout {
 namespace {
@@ -130,6 +131,34 @@ TEST(ConvSchema, TellsTheListsOfSuggestionsApart) {
       schema.evaluate(strided(op), h200, named.config, traits, row);
       EXPECT_EQ(row[schema.index("list")], c.list) << c.config;
     }
+  }
+}
+
+TEST(ConvSchema, DescribesTheBlocksOfEachMember) {
+  const Device h200 = device_preset("h200");
+  ConvProblem problem = strided(Op::conv_fwd);
+  problem.g = 1;
+  const Schema& schema = Schema::find("conv_nvidia");
+  const struct {
+    const char* config;
+    double algorithm, tile_m, blocks, k_steps;
+  } cases[] = {
+      // 1568 x 128 of 9 taps and 64 channels
+      {"groupwise_conv_fwd_bf16_nhwgc__gemm_t64x32_m1_k1", 1, 64, 25 * 4, 18},
+      {"hopper_conv_fwd_bf16_nhwgc__128x64x64_c2_k4", 3, 128, 13 * 2 * 4, 3},
+  };
+  for (const auto& c : cases) {
+    const NamedConfig named = parse_config_name(c.config);
+    const KernelConfig config = joint_config(provider("nvidia_conv").space(problem.op), named.config);
+    const Traits traits = provider("nvidia_conv").traits(named.signature, config, h200);
+    std::vector<double> row(schema.size());
+    schema.evaluate(problem, h200, config, traits, row);
+    EXPECT_EQ(row[schema.index("algorithm")], c.algorithm) << c.config;
+    EXPECT_EQ(row[schema.index("tile_m")], c.tile_m) << c.config;
+    EXPECT_EQ(row[schema.index("blocks")], c.blocks) << c.config;
+    EXPECT_EQ(row[schema.index("k_steps")], c.k_steps) << c.config;
+    EXPECT_EQ(row[schema.index("suggestion")], 0) << c.config;
+    EXPECT_GT(row[schema.index("analytic_time_us")], 3) << c.config;
   }
 }
 

@@ -16,9 +16,12 @@
 #include <kscout/grouped_gemm.h>
 #include <kscout/provider.h>
 
+#include "backend/cuda/cuda_backend.h"
+#include "backend/cuda/module/hopper_conv_tiles.h"
 #include "core/files.h"
 #include "core/hash.h"
 #include "family/family_file.h"
+#include "family/rules.h"
 #include "libraries/toy_index.h"
 #include "measure/problem_bench.h"
 #include "provider/cublaslt/cublaslt.h"
@@ -190,6 +193,132 @@ TEST_F(CudaBackendTest, RefusesConvolutionsThatItsKernelsDoNotTake) {
         "groupwise_conv_fwd_bf16_ngchw__gemm_t128x32_m1_k1", "groupwise_conv_fwd_bf16_nhwgc__gemm_v8x4_k1",
         "groupwise_conv_fwd_bf16_nhwgc__depthwise_t64x64_m1_v8x4_k1"})
     EXPECT_THROW(parse_config_name(name), Error) << name;
+}
+
+TEST_F(CudaBackendTest, ComputesConvolutionsByHoppersKernels) {
+  Backend& gpu = backend("cuda");
+  constexpr std::string_view kShapes[] = {
+      "2x8x9x7:16x3x3:bf16:nhwgc:pad=1",
+      "1x16x10x9:8x1x1:bf16:nhwgc",
+      "1x8x12x11:24x3x4:fp16:nhwgc:pad=2x0:stride=3x2:dilation=2x3",
+      "3x8x5x6x7:8x2x3x3:fp16:ndhwgc:pad=1:stride=2",
+  };
+  int ran = 0;
+  for (const Op op : kDirections) {
+    for (const std::string_view shape : kShapes) {
+      const ConvProblem problem = parse_conv_problem(fmt::format("{}:{}", word(op), shape));
+      const Family family = enumerate({"hopper", signature_of(problem), gpu.device(), "default", ""});
+      EXPECT_EQ(family.configs.size(), op == Op::conv_bwd_weight ? 36u : 18u);
+      ProblemBench bench({.cache = CacheState::warm}, 1, instruments_of(gpu));
+      bench.open(problem);
+      for (std::size_t i = 0; i < family.configs.size(); ++i) {
+        const KernelConfig config = family.configs[i];
+        if (!gpu.refusal(problem, config).empty()) continue;
+        const Outcome found = bench.coarse({&gpu, config}, std::numeric_limits<double>::infinity());
+        EXPECT_EQ(found.measured.status, Status::ok) << print(problem) << ": " << found.reason;
+        ++ran;
+      }
+    }
+  }
+  EXPECT_GE(ran, 50);
+}
+
+TEST_F(CudaBackendTest, HoppersRulesNameWhatItsConvolutionsCannotTake) {
+  Backend& gpu = backend("cuda");
+  const auto refusal = [&](std::string_view line, std::string_view how = "128x128x64_c1_k1") {
+    const ConvProblem problem = parse_conv_problem(line);
+    return gpu.refusal(
+        problem, parse_config_name(fmt::format("hopper_{}_bf16_nhwgc__{}", word(problem.op), how)).config);
+  };
+  const auto names = [](const std::string& text, std::string_view rule) {
+    return text.find(rule) != std::string::npos;
+  };
+  EXPECT_EQ(refusal("conv_bwd_data:8x64x28x28:64x3x3:bf16:nhwgc:pad=1"), "");
+  const std::string strided = refusal("conv_bwd_data:8x64x28x28:64x3x3:bf16:nhwgc:pad=1:stride=2");
+  EXPECT_TRUE(names(strided, "unit-stride-of-gradients") && names(strided, "gaps")) << strided;
+  EXPECT_EQ(refusal("conv_fwd:8x64x28x28:64x3x3:bf16:nhwgc:pad=1:stride=2"), "");
+  EXPECT_EQ(refusal("conv_bwd_weight:8x64x28x28:64x3x3:bf16:nhwgc:pad=1:stride=2"), "");
+  EXPECT_TRUE(names(refusal("conv_fwd:8x64x28x28:64x3x3:bf16:nhwgc:pad=1:g=2"), "one-group"));
+  EXPECT_TRUE(names(refusal("conv_fwd:8x64x28x28:64x3x3:bf16:nhwgc:prepacked=1"), "unpacked-filter"));
+  EXPECT_TRUE(names(refusal("conv_fwd:8x64x28x28:64x3x3:bf16:nhwgc:split_k=2"), "asked-split-k"));
+  EXPECT_EQ(refusal("conv_fwd:8x64x28x28:64x3x3:bf16:nhwgc:split_k=2", "128x128x64_c1_k2"), "");
+  EXPECT_TRUE(names(refusal("conv_fwd:8x64x28x28:64x1x1:bf16:nhwgc", "128x128x64_c1_k2"), "parts-have-work"));
+  EXPECT_TRUE(
+      names(refusal("conv_fwd:256x64x56x56:64x3x3:bf16:nhwgc:pad=1", "128x128x64_c1_k4"), "sums-of-parts"));
+  EXPECT_TRUE(names(refusal("conv_fwd:8x64x28x28:64x3x3:bf16:nhwgc", "128x192x64_c1_k1"), "compiled"));
+  EXPECT_NE(refusal("conv_fwd:8x64x28x28:64x3x3:fp32:nhwgc"), "");
+  EXPECT_TRUE(names(gpu.refusal(make_gemm(64, 64, 64, DType::bf16),
+                                parse_config_name("hopper_conv_fwd_bf16_nhwgc__128x64x64_c1_k1").config),
+                    "the config computes conv_fwd"));
+  EXPECT_NE(gpu.refusal(parse_conv_problem("conv_fwd:8x64x28x28:64x3x3:bf16:nhwgc"), suggestion(1)), "");
+}
+
+/// Sets the sizes along one spatial axis: 0 depth, 1 height, 2 width.
+void set_axis(ConvProblem& p, int axis, const cuda::ConvAxis& sizes, std::int64_t right_pad) {
+  using Size = std::int64_t ConvProblem::*;
+  constexpr Size kSizes[3][6] = {
+      {&ConvProblem::d, &ConvProblem::z, &ConvProblem::stride_d, &ConvProblem::dilation_d,
+       &ConvProblem::left_pad_d, &ConvProblem::right_pad_d},
+      {&ConvProblem::h, &ConvProblem::y, &ConvProblem::stride_h, &ConvProblem::dilation_h,
+       &ConvProblem::left_pad_h, &ConvProblem::right_pad_h},
+      {&ConvProblem::w, &ConvProblem::x, &ConvProblem::stride_w, &ConvProblem::dilation_w,
+       &ConvProblem::left_pad_w, &ConvProblem::right_pad_w}};
+  const std::int64_t values[] = {sizes.in, sizes.filter, sizes.stride, sizes.dilation, sizes.pad, right_pad};
+  for (std::size_t i = 0; i < std::size(values); ++i) p.*kSizes[axis][i] = values[i];
+}
+
+/// A choice among kernels relies on rules; a rule that admitted more than the kernels take would fail a call.
+TEST_F(CudaBackendTest, RulesOfHoppersConvolutionsAgreeWithItsKernels) {
+  Backend& gpu = backend("cuda");
+  std::size_t admitted = 0, refused = 0;
+  for (const Op op : kDirections) {
+    for (const Layout layout : {Layout::nhwgc, Layout::ndhwgc}) {
+      ConvProblem problem = make_conv(op, DType::bf16, layout);
+      problem.n = 2;
+      const Family family = enumerate({"hopper", signature_of(problem), gpu.device(), "tiny", ""});
+      const ApplicabilityRules rules(family.applicability, family.configs, family.traits, family.device);
+      ApplicabilityRules::Scratch scratch;
+      std::vector<std::uint8_t> applicable(family.configs.size());
+      const auto compare = [&] {
+        rules.evaluate(problem, applicable, scratch);
+        const char* const why =
+            cuda::hopper_conv_refusal(cuda::shape_of(problem), {.tile_n = 64, .cluster = 1, .split_k = 1});
+        ASSERT_EQ(applicable[0] != 0, why == nullptr) << print(problem) << (why ? why : "");
+        ++(why ? refused : admitted);
+      };
+      const std::int32_t limit = layout == Layout::nhwgc ? 128 : 16;
+      for (int axis = layout == Layout::nhwgc ? 1 : 0; axis < 3; ++axis) {
+        problem.c = problem.k = 8;
+        for (int i = layout == Layout::nhwgc ? 1 : 0; i < 3; ++i)
+          set_axis(problem, i, {.in = 3, .out = 0, .filter = 2, .stride = 1, .dilation = 1, .pad = 0}, 0);
+        for (const std::int32_t in : {1, 5, 300}) {
+          if (axis == 0 && in == 1) continue;  // an image to the kernels, but the rules see the layout
+          for (const std::int32_t filter : {1, 2, limit, limit + 1, limit + 2, 2 * limit, 2 * limit + 1}) {
+            for (const std::int32_t stride : {1, 2, 8, 9}) {
+              for (const std::int32_t dilation : {1, 2}) {
+                for (const std::int32_t pad : {0, 1, limit - 1, limit, limit + 1}) {
+                  for (const std::int32_t right : {0, 1, limit - 1, limit, limit + 1, 2 * limit}) {
+                    if (in + pad + right < (filter - 1) * dilation + 1) continue;
+                    set_axis(problem, axis, {in, 0, filter, stride, dilation, pad}, right);
+                    compare();
+                  }
+                }
+              }
+            }
+          }
+        }
+      }
+      for (int i = layout == Layout::nhwgc ? 1 : 0; i < 3; ++i)
+        set_axis(problem, i, {.in = 3, .out = 0, .filter = 2, .stride = 1, .dilation = 1, .pad = 0}, 0);
+      for (problem.c = 4; problem.c <= 32; problem.c += 4) {
+        for (problem.k = 4; problem.k <= 32; problem.k += 4) {
+          for (problem.g = 1; problem.g <= 4; problem.g += problem.g) compare();
+        }
+      }
+    }
+  }
+  EXPECT_GT(admitted, 5000u);
+  EXPECT_GT(refused, 5000u);
 }
 
 TEST_F(CudaBackendTest, MeasuresVerifiesAndTimesInTheDevicesMemory) {

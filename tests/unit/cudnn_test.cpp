@@ -194,9 +194,9 @@ TEST_F(CudnnTest, TheDispatcherRunsConvolutionsInManyThreads) {
   registry.add(backend("cuda"));
   Dispatcher dispatcher(std::move(registry));
   const ConvProblem problem =
-      conv("conv_fwd:2x8x6x6:8x3x3:fp16:nhwgc:pad=1");  // no model is shipped for fp16
+      conv("conv_fwd:2x8x6x6:8x3x3:fp16:ngchw:pad=1");  // no shipped model knows this layout
   const auto choice = dispatcher.get_solution(problem).choice;
-  EXPECT_EQ(Selector::name(problem, choice), "cudnn_conv_fwd_fp16_nhwgc_v0__suggestion1");
+  EXPECT_EQ(Selector::name(problem, choice), "cudnn_conv_fwd_fp16_ngchw_v0__suggestion1");
   std::vector<std::thread> threads;
   std::vector<int> equal(4, 0);
   const auto elements = operand_elements(problem);
@@ -273,9 +273,17 @@ TEST_F(CudnnTest, TheLibrarysReleaseIsProvenanceAndItsAbsenceHasOneReason) {
   EXPECT_EQ(has(output_of_run(kFp32, kAbsent), "cuDNN cannot be used: KSCOUT_CUDNN: "), "");
   const std::string old = fmt::format("KSCOUT_CUDNN={} STAND_IN_CUDNN=old", paths::stand_in_cudnn);
   EXPECT_EQ(has(output_of_run(kFp32, old), "release 8907; 90000 or later"), "");
+  // Without cuDNN, another type would not help.
+  const std::string half = output_of_run("conv_fwd:1x8x6x6:8x3x3:fp16:ngchw", kAbsent);
+  EXPECT_EQ(has(half, "cuDNN cannot be used: KSCOUT_CUDNN: "), "");
+  EXPECT_NE(has(half, "kernels here take fp32"), "") << half;
   // Models that also know own kernels need no cuDNN.
   EXPECT_EQ(has(output_of_run("conv_fwd:1x8x6x6:8x3x3:bf16", kAbsent), "groupwise_conv_fwd_bf16_nhwgc__"),
             "");
+  // The gradients' models were trained with bf16 alone.
+  EXPECT_EQ(
+      has(output_of_run("conv_bwd_data:1x8x6x6:8x3x3:fp16", kAbsent), "groupwise_conv_bwd_data_fp16_nhwgc__"),
+      "");
 }
 
 /// With a real library, where there is one, and no GPU: the numbers of its API are right.

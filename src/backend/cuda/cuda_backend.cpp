@@ -97,26 +97,6 @@ void refuse_wrong_suggestion(const GemmProblem& problem, const Algorithm& named)
   }
 }
 
-ConvShape conv_shape(const ConvProblem& p) {
-  const auto number = [](std::int64_t size) { return static_cast<std::int32_t>(size); };
-  const auto axis = [&](std::int64_t in, std::int64_t out, std::int64_t filter, std::int64_t stride,
-                        std::int64_t dilation, std::int64_t pad) -> ConvAxis {
-    return {number(in), number(out), number(filter), number(stride), number(dilation), number(pad)};
-  };
-  const ConvOutput out = output_sizes(p);
-  return {.direction = p.op == Op::conv_fwd        ? Direction::forward
-                       : p.op == Op::conv_bwd_data ? Direction::backward_data
-                                                   : Direction::backward_weight,
-          .dtype = p.dtype_in,
-          .n = number(p.n),
-          .c = number(p.c),
-          .k = number(p.k),
-          .g = number(p.g),
-          .axes = {axis(p.d, out.d, p.z, p.stride_d, p.dilation_d, p.left_pad_d),
-                   axis(p.h, out.h, p.y, p.stride_h, p.dilation_h, p.left_pad_h),
-                   axis(p.w, out.w, p.x, p.stride_w, p.dilation_w, p.left_pad_w)}};
-}
-
 struct DestroyMatmul {
   void operator()(Matmul* matmul) const noexcept { matmul->destroy(); }
 };
@@ -151,8 +131,14 @@ class CudaLaunch final : public Launch {
   CudaLaunch(Module& module, const ConvProblem& problem, const GroupwiseConfig& c) : module_(module) {
     Matmul* made = nullptr;
     check(module, module.groupwise_conv(
-                      conv_shape(problem),
+                      shape_of(problem),
                       {c.depthwise, c.tile_m, c.tile_n, c.merge, c.vector, c.pixels, c.split_k}, &made));
+    matmul_.reset(made);
+  }
+
+  CudaLaunch(Module& module, const ConvProblem& problem, const HopperConfig& c) : module_(module) {
+    Matmul* made = nullptr;
+    check(module, module.hopper_conv(shape_of(problem), {c.tile_n, c.cluster, c.split_k}, &made));
     matmul_.reset(made);
   }
 
@@ -249,8 +235,8 @@ class CudaBackend final : public MeasuredBackend {
   std::string refusal(ProblemRef of, const KernelConfig& asked) override {
     const KernelConfig config = member_config(asked);
     if (is_cudnn(config)) return cudnn_refusal(of, config);
-    if (is_groupwise(config)) return groupwise_refusal(of, config);
-    if (of.is<GroupedGemmProblem>()) return grouped_refusal(of.as<GroupedGemmProblem>(), config);
+    if (is_groupwise(config) || is_hopper(config)) return own_refusal(of, config);
+    if (of.is<GroupedGemmProblem>()) return fmt::format("the config computes {}", word(config.space->op));
     const Signature signature = signature_of(of);
     if (is_compiled(config)) {
       std::string why = signature_refusal(*config.space, signature);
@@ -259,14 +245,13 @@ class CudaBackend final : public MeasuredBackend {
       return library ? library->refusal(of, config) : why;
     }
     if (!of.is<GemmProblem>()) {
-      return fmt::format("backend cuda executes {} by providers cudnn and groupwise",
+      return fmt::format("backend cuda executes {} by providers cudnn, hopper and groupwise",
                          operation(of.kind()).plural);
     }
     const auto problem = of.as<GemmProblem>();
     std::string why = signature_refusal(*config.space, signature);
     if (why.empty()) why = absence(signature, config);
     if (!why.empty()) return why;
-    if (is_hopper(config)) return rule_refusal(problem, config, device());
     const CublasLtConfig c = CublasLtConfig::from(config);
     if (why = legal_refusal(signature, config, device()); !why.empty()) return why;
     if (problem.split_k == 1 && c.split_k > 1)
@@ -292,6 +277,9 @@ class CudaBackend final : public MeasuredBackend {
     if (is_cudnn(config)) return prepare_cudnn(of.as<ConvProblem>(), CudnnConfig::from(config), device());
     if (is_groupwise(config)) {
       return std::make_unique<CudaLaunch>(open_module(), of.as<ConvProblem>(), GroupwiseConfig::from(config));
+    }
+    if (is_hopper(config) && of.is<ConvProblem>()) {
+      return std::make_unique<CudaLaunch>(open_module(), of.as<ConvProblem>(), HopperConfig::from(config));
     }
     if (of.is<GroupedGemmProblem>()) {
       return std::make_unique<CudaLaunch>(open_module(), of.as<GroupedGemmProblem>(),
@@ -364,7 +352,7 @@ class CudaBackend final : public MeasuredBackend {
   }
 
   static bool is_hopper(const KernelConfig& config) {
-    return config.space == &hopper_gemm_space || config.space == &hopper_grouped_space;
+    return config.space && config.space->provider == hopper_provider().name();
   }
   static bool is_groupwise(const KernelConfig& config) {
     return config.space && config.space->provider == groupwise_provider().name();
@@ -372,13 +360,8 @@ class CudaBackend final : public MeasuredBackend {
   static bool is_cudnn(const KernelConfig& config) {
     return config.space && config.space->provider == cudnn_provider().name();
   }
-  std::string grouped_refusal(const GroupedGemmProblem& problem, const KernelConfig& config) {
-    if (config.space != &hopper_grouped_space)
-      return fmt::format("the config computes {}", word(config.space->op));
-    const std::string why = signature_refusal(*config.space, signature_of(problem));
-    return why.empty() ? rule_refusal(problem, config, device()) : why;
-  }
-  std::string groupwise_refusal(ProblemRef of, const KernelConfig& config) {
+  /// Of a config of hopper or groupwise.
+  std::string own_refusal(ProblemRef of, const KernelConfig& config) {
     if (config.space->op != of.op()) return fmt::format("the config computes {}", word(config.space->op));
     const std::string why = signature_refusal(*config.space, signature_of(of));
     return why.empty() ? rule_refusal(of, config, device()) : why;
@@ -479,6 +462,26 @@ MatmulShape shape_of(const GroupedGemmProblem& p) {
           .stride_a = 0,
           .stride_b = p.n * p.k,
           .stride_c = 0};
+}
+
+ConvShape shape_of(const ConvProblem& p) {
+  const auto number = [](std::int64_t size) { return static_cast<std::int32_t>(size); };
+  const auto axis = [&](std::int64_t in, std::int64_t out, std::int64_t filter, std::int64_t stride,
+                        std::int64_t dilation, std::int64_t pad) -> ConvAxis {
+    return {number(in), number(out), number(filter), number(stride), number(dilation), number(pad)};
+  };
+  const ConvOutput out = output_sizes(p);
+  return {.direction = p.op == Op::conv_fwd        ? Direction::forward
+                       : p.op == Op::conv_bwd_data ? Direction::backward_data
+                                                   : Direction::backward_weight,
+          .dtype = p.dtype_in,
+          .n = number(p.n),
+          .c = number(p.c),
+          .k = number(p.k),
+          .g = number(p.g),
+          .axes = {axis(p.d, out.d, p.z, p.stride_d, p.dilation_d, p.left_pad_d),
+                   axis(p.h, out.h, p.y, p.stride_h, p.dilation_h, p.left_pad_h),
+                   axis(p.w, out.w, p.x, p.stride_w, p.dilation_w, p.left_pad_w)}};
 }
 
 }  // namespace cuda

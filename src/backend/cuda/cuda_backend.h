@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Runs configs of providers `cublaslt` and `cudnn` on an NVIDIA GPU, and those of provider `cutlass` from
-/// kernel libraries on KSCOUT_LIBRARY_PATH (backend `cuda`).
+/// Runs configs of providers `cublaslt`, `cudnn`, `hopper` and `groupwise` on an NVIDIA GPU, and those of
+/// provider `cutlass` from kernel libraries on KSCOUT_LIBRARY_PATH (backend `cuda`).
 ///
 /// A process loads nothing of CUDA before it prepares the first config. device() and versions() query the
 /// driver in a forked child, so that a program that lists, selects or forks workers has no GPU context.
@@ -66,6 +66,7 @@ std::vector<KernelConfig> library_suggestions(ProblemRef problem, std::size_t co
 /// Converts a problem to the module's form.
 MatmulShape shape_of(const GemmProblem& problem);
 MatmulShape shape_of(const GroupedGemmProblem& problem);
+ConvShape shape_of(const ConvProblem& problem);
 
 /// Converts an algorithm of this release of the library (cublasLtGetVersion) to a config.
 CublasLtConfig config_of(const Algorithm& algorithm, std::int32_t version);

@@ -21,7 +21,7 @@
 
 namespace kscout::cuda {
 
-inline constexpr std::uint32_t kModuleAbi = 4;
+inline constexpr std::uint32_t kModuleAbi = 5;
 inline constexpr const char* kModuleSymbol = "kscout_cuda_module";
 
 enum class CallStatus : std::int32_t {
@@ -200,6 +200,10 @@ class Module {
   /// of a call are those of the implicit GEMM (by_operand).
   virtual CallStatus groupwise_conv(const ConvShape& shape, const GroupwiseKernel& kernel,
                                     Matmul** matmul) noexcept = 0;
+  /// Prepares a kernel of provider `hopper` for a convolution, with operands like those of groupwise_conv();
+  /// unsupported for a shape that it does not take (hopper_conv_refusal).
+  virtual CallStatus hopper_conv(const ConvShape& shape, const HopperKernel& kernel,
+                                 Matmul** matmul) noexcept = 0;
   /// Up to `capacity` algorithms that the library's heuristic suggests for the shape, best first.
   virtual CallStatus suggest(const MatmulShape& shape, std::uint64_t workspace_limit, Algorithm* out,
                              std::int32_t capacity, std::int32_t* count) noexcept = 0;

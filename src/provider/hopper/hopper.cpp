@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include <kscout/conv_problem.h>
+
 #include "provider/nvidia_gemm.h"
 #include "provider/typed_config.h"
 
@@ -21,6 +23,18 @@ constexpr std::tuple kHopperFields{&HopperConfig::tile_n, &HopperConfig::cluster
 static_assert(std::tuple_size_v<decltype(kHopperFields)> == std::size(kHopperAxes));
 constexpr auto kHopperName = parts_of(kHopperTable);
 
+// A convolution has these axes too.
+constexpr ConfigSpace kHopperConvSpaces[] = {{"hopper", Op::conv_fwd, kHopperAxes},
+                                             {"hopper", Op::conv_bwd_data, kHopperAxes},
+                                             {"hopper", Op::conv_bwd_weight, kHopperAxes}};
+constexpr const ConfigSpace& conv_space(Op op) {
+  return kHopperConvSpaces[static_cast<int>(op) - static_cast<int>(Op::conv_fwd)];
+}
+constexpr bool is_conv(const KernelConfig& config) {
+  return config.space && is_direction(config.space->op) && config.space == &conv_space(config.space->op);
+}
+constexpr std::string_view kHopperConvPrefix = "hopper_conv_";
+
 // A grouped GEMM has the first two axes.
 constexpr std::span kHopperGroupedAxes = std::span(kHopperAxes).first<2>();
 constexpr std::tuple kHopperGroupedFields{&HopperGroupedConfig::tile_n, &HopperGroupedConfig::cluster};
@@ -35,31 +49,49 @@ class HopperProvider final : public NvidiaGemmProvider {
  public:
   HopperProvider() : NvidiaGemmProvider(hopper_gemm_space) {}
   std::string_view help() const noexcept override {
-    return "GEMM kernels for Hopper with lines at any address, and grouped GEMMs, run by backend cuda";
+    return "kernels for Hopper: GEMMs with lines at any address, grouped GEMMs, convolutions of one group; "
+           "run by backend cuda";
   }
   std::span<const Op> ops() const noexcept override {
-    static constexpr Op kOps[] = {Op::gemm, Op::grouped_gemm};
+    static constexpr Op kOps[] = {Op::gemm, Op::grouped_gemm, Op::conv_fwd, Op::conv_bwd_data,
+                                  Op::conv_bwd_weight};
     return kOps;
   }
   const ConfigSpace& space(Op op) const override {
+    if (is_direction(op)) return conv_space(op);
     return op == Op::grouped_gemm ? hopper_grouped_space : NvidiaGemmProvider::space(op);
   }
   bool built_in() const noexcept override { return true; }
   std::string print(const Signature& signature, const KernelConfig& config) const override {
     // from() throws for a value that no name can hold.
-    if (config.space != &hopper_grouped_space) {
+    if (config.space == &hopper_grouped_space) {
+      HopperGroupedConfig::from(config);
+    } else {
       HopperConfig::from(config);
-      return name_of(signature, config, kHopperName);
     }
-    HopperGroupedConfig::from(config);
+    if (config.space == &hopper_gemm_space) return name_of(signature, config, kHopperName);
     check_signature(*this, signature);
+    if (is_conv(config)) {
+      std::string text = fmt::format("hopper_{}", conv_signature_text(signature));
+      print_axes(text, config, kHopperName);
+      return text;
+    }
     std::string text = std::string(kHopperGroupedPrefix) + gemm_signature_text(signature);
     print_axes(text, config, kHopperGroupedName);
     return text;
   }
   NamedConfig parse(std::string_view name) const override {
-    if (!name.starts_with(kHopperGroupedPrefix)) return named(name, kHopperName);
+    const bool conv = name.starts_with(kHopperConvPrefix);
+    if (!conv && !name.starts_with(kHopperGroupedPrefix)) return named(name, kHopperName);
     NameReader in(this->name(), name);
+    if (conv) {
+      in.literal("hopper_");
+      const Signature signature = read_conv_signature(in);
+      NamedConfig result{signature, KernelConfig(conv_space(signature.op))};
+      in.check_signature(*result.config.space, signature);
+      read_axes(in, result.config, kHopperName);
+      return result;
+    }
     in.literal(kHopperGroupedPrefix);
     NamedConfig result{read_gemm_signature(in, "__"), KernelConfig(hopper_grouped_space)};
     result.signature.op = Op::grouped_gemm;
@@ -87,7 +119,7 @@ class HopperProvider final : public NvidiaGemmProvider {
     t.split_k = c.split_k;
     t.shared_bytes = t.stages * stage_bytes;
     t.register_elements = kTileM * c.tile_n;
-    t.vector_elements = t.alignment = 1;
+    t.vector_elements = t.alignment = is_conv(config) ? 8 : 1;
     t.persistent = 1;
     t.cluster_m = t.cluster = c.cluster;
     t.cluster_n = 1;
@@ -108,7 +140,7 @@ const Provider& hopper_provider() {
 }
 
 HopperConfig HopperConfig::from(const KernelConfig& config) {
-  return typed_config(config, hopper_gemm_space, kHopperFields);
+  return typed_config(config, is_conv(config) ? *config.space : hopper_gemm_space, kHopperFields);
 }
 
 KernelConfig HopperConfig::kernel_config() const {

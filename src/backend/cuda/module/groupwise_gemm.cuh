@@ -193,6 +193,25 @@ constexpr int threads_of() {
   return kM / kWarpM * (kN / kWarpN) * 32;
 }
 
+/// A block's shared memory: the stages of A's tiles, those of B's, then places.
+struct SharedTiles {
+  Element* a;
+  Element* b;
+  Place* places;
+  std::uint32_t address_a, address_b;  ///< of a and b, as instructions take them
+};
+template <class Tile, int kStages>
+__device__ inline SharedTiles shared_tiles() {
+  extern __shared__ uint4 shared[];
+  SharedTiles tiles;
+  tiles.a = reinterpret_cast<Element*>(shared);
+  tiles.b = tiles.a + kStages * Tile::kElementsA;
+  tiles.places = reinterpret_cast<Place*>(tiles.b + kStages * Tile::kElementsB);
+  tiles.address_a = static_cast<std::uint32_t>(__cvta_generic_to_shared(tiles.a));
+  tiles.address_b = static_cast<std::uint32_t>(__cvta_generic_to_shared(tiles.b));
+  return tiles;
+}
+
 /// conv_fwd and conv_bwd_data: rows are elements of the computed image, columns its channels, K the filter
 /// elements and channels of the other image.
 template <bool kBackward, int kM, int kN, int kWarpM, int kWarpN, int kV>
@@ -202,13 +221,8 @@ __global__ void __launch_bounds__((threads_of<kM, kN, kWarpM, kWarpN>()))
   constexpr int kStages = stages_of(kV);
   constexpr bool kBByK = kBackward;
   using Tile = WarpTile<kM, kN, kWarpM, kWarpN, false, kBByK>;
-  extern __shared__ uint4 shared[];
-  Element* const tiles_a = reinterpret_cast<Element*>(shared);
-  Element* const tiles_b = tiles_a + kStages * Tile::kElementsA;
-  Place* const places = reinterpret_cast<Place*>(tiles_b + kStages * Tile::kElementsB);
+  const auto [tiles_a, tiles_b, places, address_a, address_b] = shared_tiles<Tile, kStages>();
   int* const results = reinterpret_cast<int*>(places + kM);
-  const auto address_a = static_cast<std::uint32_t>(__cvta_generic_to_shared(tiles_a));
-  const auto address_b = static_cast<std::uint32_t>(__cvta_generic_to_shared(tiles_b));
   const int thread = static_cast<int>(threadIdx.x);
 
   unsigned block = blockIdx.x;
@@ -423,13 +437,8 @@ __global__ void __launch_bounds__((threads_of<kM, kN, kWarpM, kWarpN>()))
   constexpr int kThreads = threads_of<kM, kN, kWarpM, kWarpN>();
   constexpr int kStages = stages_of(kV);
   using Tile = WarpTile<kM, kN, kWarpM, kWarpN, true, true>;
-  extern __shared__ uint4 shared[];
-  Element* const tiles_a = reinterpret_cast<Element*>(shared);
-  Element* const tiles_b = tiles_a + kStages * Tile::kElementsA;
-  Place* const places =
-      reinterpret_cast<Place*>(tiles_b + kStages * Tile::kElementsB);  // [kStages + 1][kTileK]
-  const auto address_a = static_cast<std::uint32_t>(__cvta_generic_to_shared(tiles_a));
-  const auto address_b = static_cast<std::uint32_t>(__cvta_generic_to_shared(tiles_b));
+  // places: [kStages + 1][kTileK]
+  const auto [tiles_a, tiles_b, places, address_a, address_b] = shared_tiles<Tile, kStages>();
   const int thread = static_cast<int>(threadIdx.x);
 
   unsigned block = blockIdx.x;

@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <memory>
 
-#include "backend/cuda/module/device.h"
 #include "backend/cuda/module/hopper_gemm.cuh"
 #include "backend/cuda/module/hopper_gemm.h"
+#include "backend/cuda/module/hopper_launch.cuh"
 
 namespace kscout::cuda {
 
@@ -17,10 +17,10 @@ constexpr int kMaxColumnsWithCopies = 192;
 template <class T, int kTileN, bool kCopies>
 Kernel kernel_for(bool a_lines, bool b_lines) {
   if (a_lines)
-    return b_lines ? hopper_gemm<T, kTileN, true, true, kCopies>
-                   : hopper_gemm<T, kTileN, true, false, kCopies>;
-  return b_lines ? hopper_gemm<T, kTileN, false, true, kCopies>
-                 : hopper_gemm<T, kTileN, false, false, kCopies>;
+    return b_lines ? hopper_tiles<T, GemmLoads<kTileN, true, true, kCopies>>
+                   : hopper_tiles<T, GemmLoads<kTileN, true, false, kCopies>>;
+  return b_lines ? hopper_tiles<T, GemmLoads<kTileN, false, true, kCopies>>
+                 : hopper_tiles<T, GemmLoads<kTileN, false, false, kCopies>>;
 }
 template <class T, bool kCopies>
 Kernel kernel_for(int tile_n, bool a_lines, bool b_lines) {
@@ -51,8 +51,8 @@ using GroupedKernel = void (*)(GroupedJob);
 template <class T>
 GroupedKernel grouped_kernel_for(int tile_n, bool b_lines) {
   const auto of = [b_lines]<int kTileN>() -> GroupedKernel {
-    return b_lines ? hopper_gemm<T, kTileN, false, true, false, true>
-                   : hopper_gemm<T, kTileN, false, false, false, true>;
+    return b_lines ? hopper_tiles<T, GroupedLoads<kTileN, true>>
+                   : hopper_tiles<T, GroupedLoads<kTileN, false>>;
   };
   return tile_n == 64    ? of.template operator()<64>()
          : tile_n == 128 ? of.template operator()<128>()
@@ -63,88 +63,6 @@ GroupedKernel grouped_kernel_for(const MatmulShape& shape, int tile_n) {
   const bool b_lines = row_major_b(shape.layout);
   return shape.dtype_a == DType::bf16 ? grouped_kernel_for<__nv_bfloat16>(tile_n, b_lines)
                                       : grouped_kernel_for<__half>(tile_n, b_lines);
-}
-
-int shared_bytes(int tile_n) {
-  const int stage = (kTileM + tile_n) * kLineBytes;
-  return kPipelineBytes / stage * stage + kConsumers * 4 * 8 * (2 * tile_n + 16) + 1024;
-}
-
-using Encode = decltype(&cuTensorMapEncodeTiled);
-
-Encode encode_function() {
-  static const Encode found = [] {
-    void* function = nullptr;
-    cudaDriverEntryPointQueryResult result = {};
-    if (cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000, cudaEnableDefault,
-                                         &result) != cudaSuccess)
-      return Encode{};
-    return reinterpret_cast<Encode>(function);
-  }();
-  return found;
-}
-
-bool is_aligned(const void* base, std::int64_t leading) {
-  return reinterpret_cast<std::uintptr_t>(base) % 16 == 0 && leading % 8 == 0;
-}
-
-/// `box_lines` lines of 64 elements are loaded at a time. `matrices`: not 0 for several, one after the other.
-bool describe(Source& source, DType dtype, const void* base, std::int64_t lines, std::int64_t length,
-              std::int64_t leading, int box_lines, std::int64_t matrices = 0) {
-  source.base = static_cast<const std::byte*>(base);
-  source.pitch = 2 * leading;
-  source.lines = static_cast<int>(lines);
-  source.length = static_cast<int>(length);
-  source.aligned = is_aligned(base, leading);
-  if (!source.aligned) return true;
-  const cuuint64_t sizes[] = {static_cast<cuuint64_t>(length), static_cast<cuuint64_t>(lines),
-                              static_cast<cuuint64_t>(matrices)};
-  const cuuint64_t pitch[] = {static_cast<cuuint64_t>(source.pitch),
-                              static_cast<cuuint64_t>(source.pitch * lines)};
-  const cuuint32_t box[] = {kBlock, static_cast<cuuint32_t>(box_lines), 1};
-  const cuuint32_t steps[] = {1, 1, 1};
-  return encode_function()(
-             &source.map,
-             dtype == DType::bf16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
-             matrices == 0 ? 2 : 3,
-             const_cast<void*>(base), sizes, pitch, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
-             CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
-             CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
-}
-
-constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
-CallStatus count_processors(int& processors) {
-  if (!encode_function()) return answer(CallStatus::unsupported, "the driver has no tensor maps");
-  int device = 0;
-  const CallStatus got = check_cuda(cudaGetDevice(&device), "the GPU");
-  if (got != CallStatus::done) return got;
-  return check_cuda(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device), "a GPU");
-}
-
-template <class AnyKernel>
-CallStatus allow_shared_memory(AnyKernel kernel, int tile_n) {
-  return check_cuda(
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes(tile_n)),
-      "shared memory of a kernel");
-}
-
-/// Starts blocks that share the work of `job` in clusters.
-template <class AnyJob>
-CallStatus start(void (*kernel)(AnyJob), const AnyJob& job, int tile_n, int cluster, bool copies,
-                 int processors, cudaStream_t stream) {
-  const std::int64_t works = std::int64_t{job.m_units} * job.n_tiles * job.parts;
-  cudaLaunchAttribute attribute = {};
-  attribute.id = cudaLaunchAttributeClusterDimension;
-  attribute.val.clusterDim = {static_cast<unsigned>(cluster), 1, 1};
-  cudaLaunchConfig_t launch = {};
-  launch.gridDim = dim3(static_cast<unsigned>(std::min<std::int64_t>(works, processors / cluster) * cluster));
-  launch.blockDim = dim3(static_cast<unsigned>(threads_of(copies)));
-  launch.dynamicSmemBytes = static_cast<std::size_t>(shared_bytes(tile_n));
-  launch.stream = stream;
-  launch.attrs = &attribute;
-  launch.numAttrs = 1;
-  return check_cuda(cudaLaunchKernelEx(&launch, kernel, job), "a GEMM kernel");
 }
 
 Activation activation_of(Epilogue epilogue) {
@@ -177,9 +95,7 @@ class HopperMatmul final : public Matmul {
   }
 
   std::uint64_t workspace_bytes() const noexcept override {
-    if (kernel_.split_k == 1) return 0;
-    return static_cast<std::uint64_t>(kernel_.split_k) * static_cast<std::uint64_t>(shape_.m) *
-           static_cast<std::uint64_t>(partial_ld()) * sizeof(float);
+    return partial_bytes(shape_.m, shape_.n, kernel_.split_k);
   }
   Algorithm algorithm() const noexcept override { return {}; }
   void destroy() noexcept override { delete this; }
@@ -192,17 +108,16 @@ class HopperMatmul final : public Matmul {
     // Blocks of a cluster share what the tensor memory accelerator loads of B.
     const int cluster = is_aligned(call.b, s.ldb) ? kernel_.cluster : 1;
     Job job;
-    const bool described =
-        describe(job.a, s.dtype_a, call.a, a_lines ? s.k : s.m, a_lines ? s.m : s.k, s.lda,
-                 a_lines ? kBlock : kTileM) &&
-        describe(job.b, s.dtype_b, call.b, b_lines ? s.k : s.n, b_lines ? s.n : s.k, s.ldb,
-                 b_lines ? kBlock : tile_n / cluster);
+    const bool described = describe(job.a, s.dtype_a, call.a, a_lines ? s.k : s.m, a_lines ? s.m : s.k, s.lda,
+                                    a_lines ? kBlock : kTileM) &&
+                           describe(job.b, s.dtype_b, call.b, b_lines ? s.k : s.n, b_lines ? s.n : s.k, s.ldb,
+                                    b_lines ? kBlock : tile_n / cluster);
     if (!described) return answer(CallStatus::failed, "the driver refuses a tensor map");
     const Kernel kernel = kernel_for(s, tile_n, copies);
     job.c = call.c;
     job.ldc = s.ldc;
     job.partial = static_cast<float*>(call.workspace);
-    job.partial_ld = partial_ld();
+    job.partial_ld = partial_pitch(s.n);
     job.m = static_cast<int>(s.m);
     job.n = static_cast<int>(s.n);
     job.k_tiles = static_cast<int>(ceil_div(s.k, kTileK));
@@ -215,25 +130,10 @@ class HopperMatmul final : public Matmul {
     job.activation = activation_of(s.epilogue);
     const auto on = static_cast<cudaStream_t>(stream);
     const CallStatus got = start(kernel, job, tile_n, cluster, copies, processors_, on);
-    if (got != CallStatus::done || job.parts == 1) return got;
-    if (s.dtype_a == DType::bf16) {
-      add_parts<__nv_bfloat16>(job, on);
-    } else {
-      add_parts<__half>(job, on);
-    }
-    return check_cuda(cudaGetLastError(), "the sum of a GEMM's parts");
+    return got == CallStatus::done ? add_parts(job, s.dtype_a, on) : got;
   }
 
  private:
-  std::int64_t partial_ld() const noexcept { return ceil_div(shape_.n, 4) * 4; }
-
-  template <class T>
-  static void add_parts(const Job& job, cudaStream_t stream) {
-    constexpr int kThreads = 256;
-    const dim3 grid(static_cast<unsigned>(ceil_div(job.n, kThreads)), static_cast<unsigned>(std::min(job.m, 65535)));
-    sum_parts<T><<<grid, kThreads, 0, stream>>>(job);
-  }
-
   MatmulShape shape_;
   HopperKernel kernel_;
   int processors_ = 0;
@@ -286,15 +186,14 @@ class HopperGrouped final : public Matmul {
     if (!is_aligned(call.a, s.lda) || !is_aligned(call.b, s.ldb))
       return answer(CallStatus::unsupported, "A and B of a grouped GEMM begin at multiples of 16 bytes");
     GroupedJob job = job_;
-    const bool described =
-        describe(job.a, s.dtype_a, call.a, s.m, s.k, s.lda, kTileM) &&
-        describe(job.b, s.dtype_b, call.b, b_lines ? s.k : s.n, b_lines ? s.n : s.k, s.ldb,
-                 b_lines ? kBlock : kernel_.tile_n / kernel_.cluster, groups_);
+    const bool described = describe(job.a, s.dtype_a, call.a, s.m, s.k, s.lda, kTileM) &&
+                           describe(job.b, s.dtype_b, call.b, b_lines ? s.k : s.n, b_lines ? s.n : s.k, s.ldb,
+                                    b_lines ? kBlock : kernel_.tile_n / kernel_.cluster, groups_);
     if (!described) return answer(CallStatus::failed, "the driver refuses a tensor map");
     job.c = call.c;
     job.alpha = static_cast<float>(call.alpha);
-    return start(grouped_kernel_for(s, kernel_.tile_n), job, kernel_.tile_n, kernel_.cluster, false, processors_,
-                 static_cast<cudaStream_t>(stream));
+    return start(grouped_kernel_for(s, kernel_.tile_n), job, kernel_.tile_n, kernel_.cluster, false,
+                 processors_, static_cast<cudaStream_t>(stream));
   }
 
  private:

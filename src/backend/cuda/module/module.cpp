@@ -11,6 +11,7 @@
 #include "backend/cuda/module/cublaslt.h"
 #include "backend/cuda/module/device.h"
 #include "backend/cuda/module/groupwise_conv.h"
+#include "backend/cuda/module/hopper_conv.h"
 #include "backend/cuda/module/hopper_gemm.h"
 #include "backend/cuda/module/kernels.h"
 
@@ -285,6 +286,10 @@ class CudaModule final : public Module {
   CallStatus groupwise_conv(const ConvShape& shape, const GroupwiseKernel& kernel,
                             Matmul** matmul) noexcept override {
     return make_groupwise_conv(shape, kernel, matmul);
+  }
+  CallStatus hopper_conv(const ConvShape& shape, const HopperKernel& kernel,
+                         Matmul** matmul) noexcept override {
+    return make_hopper_conv(shape, kernel, matmul);
   }
   CallStatus suggest(const MatmulShape& shape, std::uint64_t workspace_limit, Algorithm* out,
                      std::int32_t capacity, std::int32_t* count) noexcept override {
