@@ -126,6 +126,21 @@ TEST_F(CudaBackendTest, ComputesGroupedGemms) {
   EXPECT_TRUE(gpu.suggestions(make_grouped_gemm({1}, 8, 8, DType::bf16), 4).empty());
 }
 
+/// Measures and verifies the configs of a family that the backend takes. Returns how many there are.
+int run_all(Backend& gpu, const ConvProblem& problem, const Family& family) {
+  ProblemBench bench({.cache = CacheState::warm}, 1, instruments_of(gpu));
+  bench.open(problem);
+  int ran = 0;
+  for (std::size_t i = 0; i < family.configs.size(); ++i) {
+    const KernelConfig config = family.configs[i];
+    if (!gpu.refusal(problem, config).empty()) continue;
+    const Outcome found = bench.coarse({&gpu, config}, std::numeric_limits<double>::infinity());
+    EXPECT_EQ(found.measured.status, Status::ok) << print(problem) << ": " << found.reason;
+    ++ran;
+  }
+  return ran;
+}
+
 /// Every class of a strided gradient, dilated filters, pads that differ, groups, and depth.
 TEST_F(CudaBackendTest, ComputesGroupedConvolutions) {
   Backend& gpu = backend("cuda");
@@ -147,15 +162,7 @@ TEST_F(CudaBackendTest, ComputesGroupedConvolutions) {
       const Signature signature = signature_of(problem);
       const Family family = enumerate({"groupwise", signature, gpu.device(), "default",
                                        "c.kind == 'depthwise' or c.tile_m == 64 and c.tile_n == 32"});
-      ProblemBench bench({.cache = CacheState::warm}, 1, instruments_of(gpu));
-      bench.open(problem);
-      for (std::size_t i = 0; i < family.configs.size(); ++i) {
-        const KernelConfig config = family.configs[i];
-        if (!gpu.refusal(problem, config).empty()) continue;
-        const Outcome found = bench.coarse({&gpu, config}, std::numeric_limits<double>::infinity());
-        EXPECT_EQ(found.measured.status, Status::ok) << print(problem) << ": " << found.reason;
-        ++ran;
-      }
+      ran += run_all(gpu, problem, family);
     }
   }
   EXPECT_GE(ran, 50);
@@ -209,15 +216,7 @@ TEST_F(CudaBackendTest, ComputesConvolutionsByHoppersKernels) {
       const ConvProblem problem = parse_conv_problem(fmt::format("{}:{}", word(op), shape));
       const Family family = enumerate({"hopper", signature_of(problem), gpu.device(), "default", ""});
       EXPECT_EQ(family.configs.size(), op == Op::conv_bwd_weight ? 36u : 18u);
-      ProblemBench bench({.cache = CacheState::warm}, 1, instruments_of(gpu));
-      bench.open(problem);
-      for (std::size_t i = 0; i < family.configs.size(); ++i) {
-        const KernelConfig config = family.configs[i];
-        if (!gpu.refusal(problem, config).empty()) continue;
-        const Outcome found = bench.coarse({&gpu, config}, std::numeric_limits<double>::infinity());
-        EXPECT_EQ(found.measured.status, Status::ok) << print(problem) << ": " << found.reason;
-        ++ran;
-      }
+      ran += run_all(gpu, problem, family);
     }
   }
   EXPECT_GE(ran, 50);
