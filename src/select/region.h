@@ -42,7 +42,7 @@ Region::Sizes region_sizes(ProblemRef problem) noexcept;
 /// were chosen with models trained without whole distributions (docs/bench/confidence_h200.md).
 struct Guard {
   double distance = 2.5;  ///< octaves; nearer problems are left to the model
-  double lead = 0.14;     ///< predicted ln of (speed of the first config / speed of the suggestion)
+  double lead = 0.10;     ///< predicted ln of (speed of the first config / speed of the suggestion)
   bool operator==(const Guard&) const = default;
 
   bool applies(double octaves, double predicted_lead) const noexcept {

@@ -215,7 +215,7 @@ TEST_F(CudaBackendTest, ComputesConvolutionsByHoppersKernels) {
     for (const std::string_view shape : kShapes) {
       const ConvProblem problem = parse_conv_problem(fmt::format("{}:{}", word(op), shape));
       const Family family = enumerate({"hopper", signature_of(problem), gpu.device(), "default", ""});
-      EXPECT_EQ(family.configs.size(), op == Op::conv_bwd_weight ? 36u : 18u);
+      EXPECT_EQ(family.configs.size(), op == Op::conv_bwd_weight ? 36u : 24u);
       ran += run_all(gpu, problem, family);
     }
   }
