@@ -193,11 +193,11 @@ class Core {
     }
   }
 
-  /// Also called in signal handlers and in children of vfork(): waits for no thread for long, and does
-  /// nothing in a process that shares its parent's memory.
+  /// Also called in signal handlers and in children of vfork(): does nothing where this thread holds the lock
+  /// or the process shares its parent's memory; waits at most three seconds for another thread.
   void finish() noexcept {
-    constexpr int kTries = 100, kWaitUs = 1000;
-    if (getpid() != owner_) return;
+    constexpr int kTries = 3000, kWaitUs = 1000;
+    if (holding || getpid() != owner_) return;
     for (int i = 0; !mutex_.try_lock(); ++i) {
       if (i == kTries) return;
       usleep(kWaitUs);
