@@ -5,8 +5,13 @@ import ctypes
 import os
 import subprocess
 import sys
+from pathlib import Path
 
+import numpy as np
 import pytest
+
+from kscout import Conv
+from test_conv_run import DIRECTIONS, assert_convolution, channels_second, run_method, tensors
 
 STAND_IN = os.environ.get("KSCOUT_HOST_GPU", "")
 
@@ -21,7 +26,7 @@ capsule_pointer.restype, capsule_pointer.argtypes = ctypes.c_void_p, [ctypes.py_
 class OnGpu:
     """An array whose DLPack says that it is in a GPU's memory: CUDA's, or that of another kind."""
     def __init__(self, array, ordinal=0, kind=KIND):
-        self.array, self.ordinal, self.kind = array, ordinal, kind
+        self.array, self.ordinal, self.kind, self.shape = array, ordinal, kind, array.shape
     def __dlpack__(self, **options):
         capsule = self.array.__dlpack__()
         device = (ctypes.c_int32 * 2).from_address(capsule_pointer(capsule, b"dltensor") + ctypes.sizeof(ctypes.c_void_p))
@@ -67,12 +72,39 @@ refused("another memory than a", lambda: registry.matmul(OnGpu(a), b.T, OnGpu(c)
 refused("memory cuda:1, which no backend here reaches", lambda: registry.matmul(OnGpu(a, 1), OnGpu(b.T, 1), OnGpu(c, 1)))
 '''
 
+CONVOLUTIONS_ON_CUDA = "KIND = 2\n" + ARRAYS + '''
+import sys
+sys.path.insert(0, sys.argv[1])
+from test_gpu_arrays import check_convolutions
 
-def test_arrays_of_a_gpu_are_computed_where_they_are():
+def to_gpu(array):
+    return OnGpu(array.astype(np.float16))
+
+check_convolutions(Registry(), "fp16", 2**-11, to_gpu, lambda on_gpu: on_gpu.array.astype(np.float32))
+'''
+
+
+@pytest.mark.parametrize("program", (ON_CUDA, CONVOLUTIONS_ON_CUDA))
+def test_arrays_of_a_gpu_are_computed_where_they_are(program):
     if not STAND_IN:
         pytest.skip("KSCOUT_HOST_GPU names no stand-in for a GPU's module")
     environment = {**os.environ, "KSCOUT_CUDA_MODULE": STAND_IN}
-    subprocess.run([sys.executable, "-c", ON_CUDA], env=environment, check=True, timeout=60)
+    here = Path(__file__).parent
+    subprocess.run([sys.executable, "-B", "-c", program, here], env=environment, check=True, timeout=60)
+
+
+def check_convolutions(registry, dtype, rounding, to_gpu, to_host, stream=0, wait=lambda: None):
+    """Runs three directions on arrays that `to_gpu` makes of float32, which may change their order of memory."""
+    for sizes in (dict(c=16, k=24, pad=1), dict(c=16, k=24, g=2, stride=2, pad_w=1), dict(c=8, k=8, g=8, pad=1)):
+        for op in DIRECTIONS:
+            p = Conv(n=2, h=9, w=11, y=3, x=3, dtype=dtype, op=op, **sizes)
+            image, filters, result = (to_gpu(channels_second(t, contiguous=False)) for t in tensors(p))
+            written = {"conv_fwd": result, "conv_bwd_data": image, "conv_bwd_weight": filters}[op]
+            stored = [np.moveaxis(to_host(t), 1, -1) for t in (image, filters, result)]
+            wait()
+            assert run_method(registry, p, 2, image, filters, result, out=written, stream=stream) is written
+            wait()
+            assert_convolution(np.ascontiguousarray(np.moveaxis(to_host(written), 1, -1)), p, stored, rounding)
 
 
 ON_HIP = "KIND = 10\n" + ARRAYS + '''
@@ -147,10 +179,42 @@ def test_tensors_of_pytorch():
     assert (c.double() - expected).abs().max() <= 0.02 * expected.abs().max()
 
 
-def test_arrays_of_cupy():
+def test_convolutions_of_pytorch():
+    torch = gpu_arrays()
+    import kscout
+
+    def to_host(tensor):
+        return tensor.float().cpu().numpy()
+
+    for dtype, name, rounding in ((torch.float16, "fp16", 2**-11), (torch.bfloat16, "bf16", 2**-8)):
+        def to_gpu(array):
+            return torch.from_numpy(array).to("cuda", dtype)
+
+        check_convolutions(kscout.Registry(), name, rounding, to_gpu, to_host, wait=torch.cuda.synchronize)
+        stream = torch.cuda.Stream()
+        check_convolutions(kscout.Registry(), name, rounding, to_gpu, to_host, stream.cuda_stream, torch.cuda.synchronize)
+
+
+def gpu_of_cupy():
     cupy = pytest.importorskip("cupy", reason="NO GPU TESTED: CuPy is not here")
     if cupy.cuda.runtime.getDeviceCount() == 0:
         pytest.skip("NO GPU TESTED: CuPy finds none")
+    return cupy
+
+
+def test_convolutions_of_cupy():
+    cupy = gpu_of_cupy()
+    import kscout
+
+    def to_gpu(array):
+        return cupy.moveaxis(cupy.asarray(np.moveaxis(array, 1, -1), dtype=cupy.float16), -1, 1)
+
+    check_convolutions(kscout.Registry(), "fp16", 2**-11, to_gpu, lambda a: cupy.asnumpy(a).astype(np.float32),
+                       wait=cupy.cuda.runtime.deviceSynchronize)
+
+
+def test_arrays_of_cupy():
+    cupy = gpu_of_cupy()
     import kscout
 
     a = cupy.random.standard_normal((48, 256), dtype=cupy.float32).astype(cupy.float16)

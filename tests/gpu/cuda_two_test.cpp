@@ -14,8 +14,8 @@
 #include "core/files.h"
 #include "core/process.h"
 #include "gpu/on_gpu.h"
-#include "op/gemm/gemm_reference.h"
 #include "op/operands.h"
+#include "op/reference.h"
 #include "support/paths.h"
 #include "support/temporary_folder.h"
 #include "sweep/journal.h"
@@ -42,13 +42,18 @@ bool computes_on(int ordinal) {
     Registry registry;
     registry.add(backend("cuda"));
     Dispatcher dispatcher(std::move(registry));
-    const GemmProblem problem = make_gemm(64, 4096, 1024, DType::bf16);
-    GemmOperands operands(instruments_of(backend("cuda")));
-    operands.make(problem, 7);
-    const GemmReference reference(problem, operands);
-    operands.reset_c();
-    dispatcher.run(problem, operands.buffers());
-    _exit(reference.check(operands.c()).error <= 1 ? 0 : 1);
+    const Problem gemm = make_gemm(64, 4096, 1024, DType::bf16),
+                  conv = parse_conv_problem("conv_fwd:8x64x28x28:128x3x3:bf16:nhwgc:pad=1");
+    bool right = true;
+    for (const Problem& problem : {gemm, conv}) {
+      GemmOperands operands(instruments_of(backend("cuda")));
+      operands.make(problem, 7);
+      const auto reference = make_reference(problem, operands);
+      operands.reset_c();
+      dispatcher.run(problem, operands.buffers());
+      right = right && reference->check(operands.result()).error <= 1;
+    }
+    _exit(right ? 0 : 1);
   }
   int status = -1;
   waitpid(child, &status, 0);
