@@ -54,6 +54,9 @@ struct ConvProblem {
   DType dtype_out = DType::fp32;
   DType dtype_acc = DType::fp32;
   Layout layout = Layout::nhwgc;
+  /// conv_fwd: `bias` adds one number to all pixels of an output channel before they are stored. Convolutions
+  /// have no other epilogue.
+  Epilogue epilogue = Epilogue::none;
   double weight = 1;  ///< how often a workload calls it; its weight in reports; not part of the identity
   bool operator==(const ConvProblem& other) const;
 };
@@ -92,6 +95,7 @@ struct Fields<ConvProblem> {
       Field{"dtype_out", &T::dtype_out, "1", "element type of the output image or its gradient"},
       Field{"dtype_acc", &T::dtype_acc, "1", "type of the accumulator"},
       Field{"layout", &T::layout, "1", "storage of the images: nhwgc, ngchw (2-D), ndhwgc, ngcdhw (3-D)"},
+      Field{"epilogue", &T::epilogue, "1", "conv_fwd: bias adds a number to each output channel"},
       Field{"weight", &T::weight, "calls", "how often a workload calls it", FieldRole::note},
   };
 };

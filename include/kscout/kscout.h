@@ -134,7 +134,7 @@ typedef struct kscout_conv {
   int32_t dtype_in, dtype_wei, dtype_out, dtype_acc;
   int32_t layout;
   int32_t prepacked;  ///< not 0: the filter is packed once for many calls (kscout_pack_filter)
-  int32_t reserved32;
+  int32_t epilogue;   ///< of KSCOUT_OP_CONV_FWD: KSCOUT_EPILOGUE_NONE or KSCOUT_EPILOGUE_BIAS
   int64_t reserved[5];
 } kscout_conv;
 
@@ -470,7 +470,7 @@ KSCOUT_API kscout_status kscout_run_config(kscout_dispatcher* dispatcher, const 
 
 /// Tensors of a convolution, or their gradients: images packed in the problem's layout, the filter as k [z] y
 /// x c/g. The kernel writes the tensor that the direction computes, which overlaps no other tensor; it only
-/// reads the other two.
+/// reads the others.
 typedef struct kscout_conv_buffers {
   void* in;
   void* wei;
@@ -481,7 +481,8 @@ typedef struct kscout_conv_buffers {
   kscout_space space;           ///< memory of the tensors
   int64_t limits;               ///< KSCOUT_LIMIT_... besides those of the policy; 0: none
   int64_t max_workspace_bytes;  ///< read with KSCOUT_LIMIT_WORKSPACE
-  int64_t reserved[3];
+  const void* bias;             ///< k elements of the output's type, when the epilogue adds one
+  int64_t reserved[2];
 } kscout_conv_buffers;
 
 /// Sets host memory, the rest to NULL or 0.

@@ -70,12 +70,13 @@ struct GemmBuffers {
 };
 
 /// The three tensors of a convolution: images packed in the problem's layout, the filter as k [z] y x c/g.
-/// The kernel writes the tensor that the direction computes and only reads the other two.
+/// The kernel writes the tensor that the direction computes and only reads the others.
 struct ConvTensors {
-  void* in = nullptr;      ///< input image, or its gradient
-  void* wei = nullptr;     ///< filter, or its gradient
-  void* out = nullptr;     ///< output image, or its gradient
-  MemorySpace space = {};  ///< memory of all three
+  void* in = nullptr;          ///< input image, or its gradient
+  void* wei = nullptr;         ///< filter, or its gradient
+  void* out = nullptr;         ///< output image, or its gradient
+  MemorySpace space = {};      ///< memory of all
+  const void* bias = nullptr;  ///< k elements of the output's type, when the epilogue adds a bias
 };
 /// Maps the tensors to the product's operands (see signature_of).
 KSCOUT_API GemmBuffers operands_of(Op direction, const ConvTensors& tensors) noexcept;

@@ -115,10 +115,18 @@ void check_tensor(const ConvProblem& problem, std::string_view name, Part part, 
   }
 }
 
+void check_bias(const ConvProblem& problem, const NamedArray& bias);
+
 Buffers tensor_buffers(const Problem& of, const ArrayCall& call, const OutputArray& c) {
-  if (call.alpha != 1 || call.beta != 0 || !call.further.empty())
-    refuse_argument("alpha, beta and bias are for GEMMs; leave them out of " + print(of));
   const ConvProblem problem = of.conv();
+  const auto bias = call.further.find("bias");
+  const bool biased = bias != call.further.end();
+  if (call.alpha != 1 || call.beta != 0 || call.further.size() > std::size_t{biased})
+    refuse_argument("alpha and beta are for GEMMs; leave them out of " + print(of));
+  if (biased != has_bias(problem.epilogue)) {
+    refuse_argument(print(of) + (biased ? ": a bias is given, but the epilogue is none; set epilogue=bias"
+                                        : ": give the bias"));
+  }
   const InputArray& second = call.second(of);
   const MemorySpace where = space_of("a", call.a);
   const OfOperands<Part> order = part_order(problem.op);
@@ -127,6 +135,12 @@ Buffers tensor_buffers(const Problem& of, const ArrayCall& call, const OutputArr
   check_tensor(problem, "c", order.c, where, InputArray(c));
   Buffers buffers{.space = where};
   buffers.operand = {call.a.data(), second.data(), c.data()};
+  if (biased) {
+    const NamedArray named{"bias", &bias->second};
+    check_bias(problem, named);
+    if (space_of("bias", bias->second) != where) refuse_array(named, "is in another memory than a");
+    buffers.operand[3] = bias->second.data();
+  }
   return buffers;
 }
 
@@ -159,6 +173,7 @@ struct Arrays {
   int axes;
   OfTensors<NamedArray> given;  ///< null: not read
   NamedArray out;               ///< null: a new one
+  NamedArray bias = {};         ///< null: none
 
   std::string name() const {
     const char* const part = direction == Op::conv_bwd_data     ? "_input"
@@ -291,6 +306,18 @@ void check_shape(const ConvProblem& problem, const NamedArray& named, const Shap
                           sizes_text(wanted));
 }
 
+/// Throws unless the bias, if any, has a number of the output's type for each output channel.
+void check_bias(const ConvProblem& problem, const NamedArray& bias) {
+  if (!bias.array) return;
+  check_shape(problem, bias, {problem.k});
+  if (!is_packed(*bias.array, {0})) refuse_array(bias, std::string("is not packed") + kPack);
+  if (element_type(bias.name, *bias.array) != problem.dtype_out) {
+    refuse_array(bias, "holds " + std::string(word(element_type(bias.name, *bias.array))) + "; " +
+                           print(problem) + " takes " + std::string(word(problem.dtype_out)) +
+                           convert_to(problem.dtype_out));
+  }
+}
+
 /// (n, channels, sizes of the last `axes` of d, h, w).
 Shape logical_shape(std::int64_t first, std::int64_t second, const std::array<std::int64_t, 3>& sizes,
                     int axes) {
@@ -342,6 +369,7 @@ ConvProblem problem_of(const Arrays& arrays, const Shape& result_shape, const Fi
     *axis.dilation = dilation[i];
     set_padding(arrays, steps, axis, i);
   }
+  if (arrays.bias.array) p.epilogue = Epilogue::bias;
   if (p.g < 1 || filter[1] * p.g != p.c) {
     refuse_argument("a filter of shape " + sizes_text(filter) + " and groups=" + std::to_string(p.g) +
                     " do not fit an image of shape " + sizes_text(image) + ": its channels are " +
@@ -405,7 +433,7 @@ ArrayConvolution convolution_of(Op direction, int axes, const OfTensors<NamedArr
                                 bool computes) {
   std::optional<OutputArray> written;
   std::optional<InputArray> readable;
-  Arrays arrays{direction, axes, given, {}};
+  Arrays arrays{direction, axes, given, {}, {"bias", steps.bias}};
   if (!out.is_none()) {
     written = writable("out", out);
     readable.emplace(*written);
@@ -420,11 +448,14 @@ ArrayConvolution convolution_of(Op direction, int axes, const OfTensors<NamedArr
                                 logical_shape(p.k, p.c / p.g, {p.z, p.y, p.x}, axes),
                                 logical_shape(p.n, p.k, {sizes.d, sizes.h, sizes.w}, axes)};
   check_shape(p, given.out, shapes.out);
+  check_bias(p, arrays.bias);
   const Shape& result = by_operand(direction, shapes.in, shapes.wei, shapes.out).c;
   check_shape(p, arrays.out, result);
 
   const MemorySpace space = space_of(arrays.first_image().name, *arrays.first_image().array);
-  for (const NamedArray& one : arrays.all()) {
+  std::vector<NamedArray> all = arrays.all();
+  if (arrays.bias.array) all.push_back(arrays.bias);
+  for (const NamedArray& one : all) {
     if (space_of(one.name, *one.array) != space)
       refuse_array(one, std::string("is in another memory than ") + arrays.first_image().name);
   }
@@ -445,7 +476,10 @@ ArrayConvolution convolution_of(Op direction, int axes, const OfTensors<NamedArr
   const auto pointer = [&](const NamedArray& one) {
     return one.array ? const_cast<void*>(one.array->data()) : written ? written->data() : nullptr;
   };
-  ArrayConvolution of{p, {pointer(given.in), pointer(given.wei), pointer(given.out), space}, made};
+  ArrayConvolution of{p,
+                      {pointer(given.in), pointer(given.wei), pointer(given.out), space,
+                       arrays.bias.array ? arrays.bias.array->data() : nullptr},
+                      made};
   const NamedArray filter = arrays.writes_image() ? given.wei : arrays.out;
   if (!steps.copy_filter || !filter.array || is_packed(*filter.array, memory_order(axes, true))) return of;
   if (space.kind != MemoryKind::host)

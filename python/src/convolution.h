@@ -33,6 +33,8 @@ struct FilterSteps {
   std::int64_t groups;
   /// Copies a filter that has its channels not last in memory, for one run; else such a filter is refused.
   bool copy_filter;
+  /// conv_fwd: one number for each output channel, which is added to its pixels; null: none.
+  const InputArray* bias = nullptr;
 };
 
 /// An array and its argument's name.

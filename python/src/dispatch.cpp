@@ -145,9 +145,11 @@ std::string conv_help(Op direction, int axes) {
   const char* const what = direction == Op::conv_bwd_data     ? "the input's gradient"
                            : direction == Op::conv_bwd_weight ? "the filter's gradient"
                                                               : "a convolution of x with w";
-  const char* const sizes = direction == Op::conv_bwd_data     ? "input_size is the shape of x. "
-                            : direction == Op::conv_bwd_weight ? "weight_size is the shape of w. "
-                                                               : "";
+  const char* const sizes =
+      direction == Op::conv_bwd_data ? "input_size is the shape of x. "
+      : direction == Op::conv_bwd_weight
+          ? "weight_size is the shape of w. "
+          : "bias (k) is added to the pixels of each output channel; kernels on a CPU take none. ";
   std::string help = kConvHelp;
   for (const auto& [mark, text] :
        {std::pair<const char*, std::string>{"{0}", what}, {"{1}", image}, {"{2}", filter}, {"{3}", sizes}})
@@ -212,14 +214,17 @@ void bind_convolutions(nb::class_<T>& type) {
     type.def(
         name.c_str(),
         [axes](T& self, InputArray x, InputArray w, PerAxis stride, Padding padding, PerAxis dilation,
-               std::int64_t groups, bool copy_filter, nb::object out, std::uintptr_t on) {
-          const auto of = convolution_of(Op::conv_fwd, axes, {{"x", &x}, {"w", &w}, {}}, {},
-                                         {stride, dilation, padding, groups, copy_filter}, out);
+               std::int64_t groups, bool copy_filter, std::optional<InputArray> bias, nb::object out,
+               std::uintptr_t on) {
+          const auto of =
+              convolution_of(Op::conv_fwd, axes, {{"x", &x}, {"w", &w}, {}}, {},
+                             {stride, dilation, padding, groups, copy_filter, bias ? &*bias : nullptr}, out);
           return run_convolution(dispatcher_of(self), of, on);
         },
         nb::arg("x").noconvert(), nb::arg("w").noconvert(), nb::arg("stride") = 1, nb::arg("padding") = 0,
         nb::arg("dilation") = 1, nb::arg("groups") = 1, nb::kw_only(), nb::arg("copy_filter") = false,
-        nb::arg("out") = nb::none(), nb::arg("stream") = 0, conv_help(Op::conv_fwd, axes).c_str());
+        nb::arg("bias").noconvert() = nb::none(), nb::arg("out") = nb::none(), nb::arg("stream") = 0,
+        conv_help(Op::conv_fwd, axes).c_str());
     type.def((name + "_input").c_str(),
              [axes](T& self, InputArray grad_output, InputArray w, Sizes input_size, PerAxis stride,
                     Padding padding, PerAxis dilation, std::int64_t groups, bool copy_filter, nb::object out,

@@ -129,12 +129,13 @@ def operands(p, image, filters, result):
     }[p.op]
 
 
-def assert_convolution(c, p, all_tensors, rounding=0):
+def assert_convolution(c, p, all_tensors, rounding=0, bias=0):
     """Sums are in float32; `rounding` is that of the result's type."""
     exact, magnitude = reference(p, *all_tensors)
+    exact, magnitude = exact.reshape(c.shape) + bias, magnitude.reshape(c.shape) + abs(bias)
     terms = p.flops / 2 / min(t.size for t in all_tensors)
     allowed = (terms + 4) * np.finfo(np.float32).eps * magnitude + rounding * (abs(exact) + 1e-4) + 1e-30
-    assert np.all(abs(c.reshape(exact.shape) - exact) <= allowed)
+    assert np.all(abs(c - exact) <= allowed)
 
 
 PROBLEMS = [

@@ -89,7 +89,7 @@ std::span<const std::string_view> backend_names() noexcept {
 
 GemmBuffers operands_of(Op direction, const ConvTensors& tensors) noexcept {
   const auto [a, b, c] = by_operand(direction, tensors.in, tensors.wei, tensors.out);
-  return {.a = a, .b = b, .c = c, .space = tensors.space};
+  return {.a = a, .b = b, .c = c, .bias = tensors.bias, .space = tensors.space};
 }
 
 }  // namespace kscout

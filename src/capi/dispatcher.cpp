@@ -56,7 +56,7 @@ GemmBuffers operands_of(const kscout_buffers& b) {
           .space = space_of(b.space)};
 }
 ConvTensors operands_of(const kscout_conv_buffers& b) {
-  return {.in = b.in, .wei = b.wei, .out = b.out, .space = space_of(b.space)};
+  return {.in = b.in, .wei = b.wei, .out = b.out, .space = space_of(b.space), .bias = b.bias};
 }
 
 const kscout_operands& checked(const kscout_operands* given) {

@@ -35,7 +35,7 @@ static_assert(KSCOUT_EPILOGUE_NONE == static_cast<int>(Epilogue::none) &&
               KSCOUT_EPILOGUE_GELU == static_cast<int>(Epilogue::gelu) &&
               KSCOUT_EPILOGUE_BIAS_GELU + 1 == EnumWords<Epilogue>::words.size());
 static_assert(sizeof(kscout_gemm) == 8 * 8 + 8 * 4 + 6 * 8, "part of ABI version 1");
-static_assert(sizeof(kscout_conv) == 23 * 8 + 6 * 4 + 2 * 4 + 5 * 8, "part of ABI version 1");
+static_assert(sizeof(kscout_conv) == 23 * 8 + 8 * 4 + 5 * 8, "part of ABI version 1");
 static_assert(sizeof(kscout_config) == 8 + 4 * kMaxAxes, "part of ABI version 1");
 
 /// The members that a C problem and the library's problem share by name.
@@ -51,7 +51,7 @@ auto shared_members(P& p) noexcept {
   return std::tie(p.op, p.n, p.c, p.k, p.g, p.d, p.h, p.w, p.z, p.y, p.x, p.stride_d, p.stride_h, p.stride_w,
                   p.dilation_d, p.dilation_h, p.dilation_w, p.left_pad_d, p.left_pad_h, p.left_pad_w,
                   p.right_pad_d, p.right_pad_h, p.right_pad_w, p.split_k, p.prepacked, p.dtype_in,
-                  p.dtype_wei, p.dtype_out, p.dtype_acc, p.layout);
+                  p.dtype_wei, p.dtype_out, p.dtype_acc, p.layout, p.epilogue);
 }
 
 /// Calls `pair` for each pair of corresponding members.
@@ -128,7 +128,7 @@ void store(const GemmProblem& from, kscout_gemm& to) noexcept { write(from, to);
 
 ConvProblem problem_of(const kscout_conv* given) {
   const kscout_conv& from = required(given, "problem");
-  refuse_reserved(from.reserved, from.reserved32, "problem", "kscout_conv_init");
+  refuse_reserved(from.reserved, 0, "problem", "kscout_conv_init");
   return read<ConvProblem>(from);
 }
 

@@ -41,7 +41,7 @@ inline constexpr std::string_view kAxisPrefix = "config_";
 
 /// Columns that files of earlier versions lack: their rows have the field's default.
 constexpr bool is_later_column(std::string_view name) noexcept {
-  return name == "prepacked" || name == "setup_us" || name == "workspace_bytes";
+  return name == "prepacked" || name == "epilogue" || name == "setup_us" || name == "workspace_bytes";
 }
 
 /// Every column of a dataset of this config space, in file order.

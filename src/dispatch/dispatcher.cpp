@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <cstdint>
@@ -13,7 +14,7 @@
 #include "dispatch/solver.h"
 #include "instruments/instruments.h"
 #include "measure/timing.h"
-#include "op/operation.h"
+#include "op/struct_operation.h"
 
 namespace kscout {
 
@@ -232,13 +233,16 @@ struct Dispatcher::Impl {
   void refine_packed(const ConvProblem& problem, const ConvTensors& tensors, Solution& solution) {
     const ConvElements elements = operand_elements(problem);
     const std::int64_t image = problem.op == Op::conv_fwd ? elements.in : elements.out;
-    const std::size_t bytes = bytes_of(image, signature_of(problem).dtype_a);
+    // Zeros also stand for a bias.
+    const std::size_t bytes =
+        std::max(bytes_of(image, signature_of(problem).dtype_a), bytes_of(problem.k, problem.dtype_out));
     Memory& memory = solution.backend->memory();
     Workspace zeros;
     void* const image_of_zeros = zeros.at_least(memory, bytes);
     memory.set(image_of_zeros, std::byte{0}, bytes, {});
     Buffers buffers = operands_of(problem.op, tensors);
     buffers.operand[0] = image_of_zeros;
+    if (has_bias(problem.epilogue)) buffers.operand[kBias] = image_of_zeros;
     solver.refine(buffers, solution, solver.limits_with({}));
   }
 

@@ -5,9 +5,21 @@
 ///     class GemmOperation final : public StructOperation<GemmProblem> { ... };
 #include <kscout/any_problem.h>
 
+#include "core/fail.h"
 #include "op/operation.h"
 
 namespace kscout {
+
+/// Position of a bias, as in GemmBuffers.
+inline constexpr std::size_t kBias = 3;
+
+/// Throws invalid_argument when a bias is given that the epilogue does not add.
+inline void refuse_bias_without_epilogue(ProblemRef problem, Epilogue epilogue, const Buffers& buffers) {
+  if (has_bias(epilogue) || !buffers.operand[kBias]) return;
+  fail(Errc::invalid_argument,
+       "{}: a bias is given, but the epilogue is {}; set epilogue=bias, or leave it out", print(problem),
+       word(epilogue));
+}
 
 /// The fields of P as data.
 template <ProblemStruct P>

@@ -153,7 +153,8 @@ void read_axes(NameReader& in, KernelConfig& config, std::span<const NamePart> p
 }
 
 std::string conv_signature_text(const Signature& s) {
-  return fmt::format("{}_{}_{}", word(s.op), word(s.dtype_a), word(s.layout));
+  return fmt::format("{}_{}_{}{}", word(s.op), word(s.dtype_a), word(s.layout),
+                     s.epilogue == Epilogue::bias ? "_bias" : "");
 }
 
 Signature read_conv_signature(NameReader& in) {
@@ -162,7 +163,9 @@ Signature read_conv_signature(NameReader& in) {
   const auto dtype = static_cast<DType>(in.word("dtype", EnumWords<DType>::words));
   in.literal("_");
   const auto layout = static_cast<Layout>(in.word("layout", EnumWords<Layout>::words));
-  return signature_of(make_conv(op, dtype, layout));
+  Signature s = signature_of(make_conv(op, dtype, layout));
+  if (op == Op::conv_fwd && in.optional("_bias")) s.epilogue = Epilogue::bias;
+  return s;
 }
 
 std::string gemm_signature_text(const Signature& s) {

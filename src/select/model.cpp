@@ -56,19 +56,32 @@ std::unique_ptr<const Family> twin_of(const Family& family) {
   return twin;
 }
 
+/// A family's configs for forward convolutions with a bias, which changes the order of cuDNN's configs
+/// little; rules refuse those of kernels that add none. Nothing for other families, and other devices than
+/// NVIDIA's GPUs.
+std::unique_ptr<const Family> biased_twin_of(const Family& family) {
+  const Signature& s = family.signature;
+  if (s.op != Op::conv_fwd || s.epilogue != Epilogue::none || family.device.vendor != "NVIDIA")
+    return nullptr;
+  auto twin = std::make_unique<Family>(family);
+  twin->signature.epilogue = Epilogue::bias;
+  return twin;
+}
+
 }  // namespace
 
 /// A model's data and its compiled parts.
 struct Model::Compiled {
   explicit Compiled(ModelData of) : data(std::move(of)) {
     for (std::size_t i = 0; i < data.families.size(); ++i) add(data.families[i], i);
-    for (std::size_t i = 0; i < data.families.size(); ++i) {
-      auto twin = twin_of(data.families[i]);
-      if (!twin || std::ranges::find(all, twin->signature, &Family::signature) != all.end()) continue;
-      add(*twin, i);
-      twins.push_back(std::move(twin));
-    }
+    for (std::size_t i = 0; i < data.families.size(); ++i) add_twin(twin_of(data.families[i]), i);
+    for (std::size_t i = 0, count = all.size(); i < count; ++i) add_twin(biased_twin_of(*all[i]), trained[i]);
     fast = std::vector<std::atomic<const FamilyForest*>>(all.size() * data.targets.size());
+  }
+  void add_twin(std::unique_ptr<const Family> twin, std::size_t trained_as) {
+    if (!twin || std::ranges::find(all, twin->signature, &Family::signature) != all.end()) return;
+    add(*twin, trained_as);
+    twins.push_back(std::move(twin));
   }
   void add(const Family& family, std::size_t trained_as) {
     all.push_back(&family);

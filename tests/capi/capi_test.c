@@ -86,6 +86,8 @@ static void test_convolutions(void) {
   CHECK(kscout_conv_parse("conv_fwd:1x8x8x8:8x3x3:left_pad_h=2:pad=1", &again) == KSCOUT_OK);
   CHECK(again.left_pad_h == 2 && again.right_pad_h == 1 && again.left_pad_w == 1);
   CHECK_FAILS(kscout_conv_parse("conv_fwd:1x2", &again), KSCOUT_INVALID_ARGUMENT, "NxCxHxW");
+  CHECK(kscout_conv_parse("conv_fwd:1x8x8x8:8x3x3:epilogue=bias", &again) == KSCOUT_OK);
+  CHECK(again.epilogue == KSCOUT_EPILOGUE_BIAS);
 
   CHECK(kscout_device_find("gfx950", &device) == KSCOUT_OK);
   kscout_request_init(&request);
@@ -594,7 +596,12 @@ static void test_packed_filters(const char* index) {
   problem.op = KSCOUT_OP_CONV_BWD_WEIGHT;
   CHECK_FAILS(kscout_pack_filter(dispatcher, &problem, &buffers, &packed), KSCOUT_INVALID_ARGUMENT,
               "the filter is the result");
-  problem.reserved32 = 1;
+  problem.prepacked = 0;
+  problem.epilogue = KSCOUT_EPILOGUE_BIAS;
+  CHECK_FAILS(kscout_solution_conv(dispatcher, &problem, &ran), KSCOUT_INVALID_ARGUMENT,
+              "conv_fwd takes none or bias");
+  problem.epilogue = 0;
+  problem.reserved[0] = 1;
   CHECK_FAILS(kscout_solution_conv(dispatcher, &problem, &ran), KSCOUT_INVALID_ARGUMENT, "reserved");
   kscout_packed_filter_free(packed);
   kscout_packed_filter_free(NULL);

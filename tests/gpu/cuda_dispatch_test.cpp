@@ -53,11 +53,12 @@ const GemmProblem kDecode = make_gemm(64, 4096, 1024, DType::bf16);
 /// A GEMM, and convolutions in three directions.
 std::vector<Problem> problems() {
   std::vector<Problem> all = {kDecode};
-  for (const char* const conv :
-       {"conv_fwd:8x64x28x28:128x3x3:bf16:nhwgc:pad=1", "conv_fwd:8x96x28x28:96x5x5:fp16:nhwgc:pad=2:g=96",
-        "conv_bwd_data:8x64x28x28:128x3x3:bf16:nhwgc:pad=1:stride=2",
-        "conv_bwd_weight:8x64x28x28:64x3x3:bf16:nhwgc:pad=1:g=4",
-        "conv_bwd_weight:2x64x7x14x14:64x3x3x3:bf16:ndhwgc:pad=1"})
+  for (const char* const conv : {"conv_fwd:8x64x28x28:128x3x3:bf16:nhwgc:pad=1",
+                                 "conv_fwd:8x64x28x28:128x3x3:bf16:nhwgc:pad=1:epilogue=bias",
+                                 "conv_fwd:8x96x28x28:96x5x5:fp16:nhwgc:pad=2:g=96",
+                                 "conv_bwd_data:8x64x28x28:128x3x3:bf16:nhwgc:pad=1:stride=2",
+                                 "conv_bwd_weight:8x64x28x28:64x3x3:bf16:nhwgc:pad=1:g=4",
+                                 "conv_bwd_weight:2x64x7x14x14:64x3x3x3:bf16:ndhwgc:pad=1"})
     all.emplace_back(parse_conv_problem(conv));
   return all;
 }

@@ -42,9 +42,13 @@ TEST_F(Cudnn, EveryKindOfProblemRunsAndIsVerified) {
           "2x16x5x9x11:24x2x3x3:fp16:ngcdhw:stride=2",
           "3x8x1x50:8x1x5:bf16:nhwgc:left_pad_w=4:g=8:dilation_w=2",
           "4x33x13x13:33x3x3:bf16:nhwgc:pad=1:g=33", "8x64x56x56:64x3x3:bf16:nhwgc:pad=1"}) {
-      const ConvProblem problem = parse_conv_problem(std::string(op) + ":" + sizes);
+      ConvProblem problem = parse_conv_problem(std::string(op) + ":" + sizes);
       const Outcome outcome = measured(problem, first_suggestion(problem.op));
       EXPECT_EQ(outcome.measured.status, Status::ok) << print(problem) << ": " << outcome.reason;
+      if (problem.op != Op::conv_fwd) continue;
+      problem.epilogue = Epilogue::bias;
+      const Outcome biased = measured(problem, first_suggestion(problem.op));
+      EXPECT_EQ(biased.measured.status, Status::ok) << print(problem) << ": " << biased.reason;
     }
   }
 }

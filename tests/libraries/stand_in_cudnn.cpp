@@ -1,5 +1,6 @@
 // A cuDNN whose GPU is this machine's CPU: the functions of its backend API that backend cuda uses, with
-// seven engines. Code above the API can so be tested without the library and without a GPU.
+// seven engines, which also add a bias to a forward convolution. Code above the API can so be tested without
+// the library and without a GPU.
 //
 //   engine  knobs                   what it does
 //   0       -                       computes every convolution (fallback list)
@@ -83,6 +84,11 @@ Shared config_of(const Shared& graph, std::int64_t engine,
 }
 
 const Object& operation_of(const Object& graph) { return graph.object(Attribute::graph_operations); }
+/// The addition of a bias to what the operation computes; null: none.
+const Object* addition_of(const Object& graph) {
+  const auto& operations = graph.objects.at(Attribute::graph_operations);
+  return operations.size() > 1 ? operations[1].get() : nullptr;
+}
 
 /// The tensors of an operation.
 struct Tensors {
@@ -191,7 +197,9 @@ void for_each_product(const Object& op, std::int64_t images, Use&& use) {
 
 Status compute(const Object& config, const Object& pack) {
   const Object& engine = config.object(Attribute::config_engine);
-  const Object& op = operation_of(engine.object(Attribute::engine_graph));
+  const Object& graph = engine.object(Attribute::engine_graph);
+  const Object& op = operation_of(graph);
+  const Object* const addition = addition_of(graph);
   const Tensors tensors = tensors_of(op);
   const auto& ids = pack.numbers.at(Attribute::pack_ids);
   const auto pointer = [&](const Object& tensor) {
@@ -199,7 +207,10 @@ Status compute(const Object& config, const Object& pack) {
     return pack.pointers.at(Attribute::pack_pointers).at(static_cast<std::size_t>(at));
   };
   const bool data = op.kind == Kind::backward_data, weight = op.kind == Kind::backward_weight;
-  const Object& result = data ? *tensors.in : weight ? *tensors.wei : *tensors.out;
+  const Object& result = addition ? addition->object(Attribute::pointwise_y)
+                         : data   ? *tensors.in
+                         : weight ? *tensors.wei
+                                  : *tensors.out;
   std::size_t elements = 1;
   for (const std::int64_t size : result.numbers.at(Attribute::tensor_dimensions))
     elements *= static_cast<std::size_t>(size);
@@ -213,6 +224,12 @@ Status compute(const Object& config, const Object& pack) {
     sums[static_cast<std::size_t>(to)] +=
         a[static_cast<std::size_t>(weight ? o : w)] * b[static_cast<std::size_t>(data ? o : i)];
   });
+  if (addition) {
+    const Object& of_bias = addition->object(Attribute::pointwise_b);
+    const std::vector<double> bias = values_of(of_bias, pointer(of_bias));
+    const auto step = static_cast<std::size_t>(result.numbers.at(Attribute::tensor_strides)[1]);
+    for (std::size_t i = 0; i < elements; ++i) sums[i] += bias[i / step % bias.size()];
+  }
   with_element(dtype_of(result), [&]<class E>() {
     for (std::size_t i = 0; i < elements; ++i)
       E::store(pointer(result), static_cast<std::int64_t>(i), sums[i]);
@@ -255,6 +272,10 @@ Status finalize(Object& it) {
         return refuse(kRefused, "no such knob or value");
     }
   }
+  // A tensor inside a kernel has no memory of its own.
+  if (it.kind == Kind::graph && addition_of(it) &&
+      !operation_of(it).object(Attribute::forward_y).numbers.contains(Attribute::tensor_is_virtual))
+    return refuse(kBadParam, "the convolution's result is not virtual");
   if (it.kind == Kind::plan && !it.pointers.contains(Attribute::plan_handle))
     return refuse(kBadParam, "a plan needs a handle");
   it.final = true;
@@ -309,7 +330,8 @@ KSCOUT_STAND_IN Status cudnnBackendSetAttribute(void* descriptor, Attribute attr
   } else if (type == Type::character) {
     it.numbers[attribute] = {count};
   } else {
-    it.numbers[attribute] = {*static_cast<const std::int32_t*>(values)};
+    it.numbers[attribute] = {type == Type::boolean ? *static_cast<const bool*>(values)
+                                                   : *static_cast<const std::int32_t*>(values)};
   }
   return kSuccess;
 }

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <string>
 
@@ -6,6 +7,8 @@
 #include <kscout/any_problem.h>
 #include <kscout/conv_problem.h>
 #include <kscout/error.h>
+
+#include "op/operation.h"
 
 namespace kscout {
 namespace {
@@ -37,6 +40,21 @@ TEST(ConvProblem, WeightIsNoPartOfTheIdentity) {
   EXPECT_EQ(a, b);
   EXPECT_EQ(std::hash<ConvProblem>{}(a), std::hash<ConvProblem>{}(b));
   EXPECT_EQ(parse_conv_problem(print(b)).weight, 3);
+}
+
+TEST(ConvProblem, ABiasIsAnOperandAndPartOfTheSignature) {
+  const ConvProblem biased = parse_conv_problem("conv_fwd:1x8x4x5:16x3x3:bf16:epilogue=bias");
+  EXPECT_EQ(print(biased), "conv_fwd:1x8x4x5:16x3x3:bf16:nhwgc:epilogue=bias");
+  ConvProblem plain = biased;
+  plain.epilogue = Epilogue::none;
+  EXPECT_NE(signature_of(biased), signature_of(plain));
+  EXPECT_EQ(sizes_of(biased), sizes_of(plain)) << "held out together";
+  EXPECT_EQ(min_bytes(biased), min_bytes(plain) + 16 * 2);
+  const OperandList operands = operation(Op::conv_fwd).operands(biased);
+  const auto bias = std::ranges::find(operands, std::string_view("bias"), &Tensor::name);
+  ASSERT_NE(bias, operands.end());
+  EXPECT_EQ(bias->elements(), 16);
+  EXPECT_EQ(bias->dtype, DType::bf16);
 }
 
 TEST(ConvProblem, PackingTheFilterOnceIsPartOfTheIdentity) {
@@ -154,6 +172,8 @@ TEST(ConvProblem, MessagesNameTheValueAndTheRemedy) {
   expect_conv_refused("conv_fwd:1x8x8x8:8x3x3:fp16:rcr", "does not fit 2 spatial sizes");
   expect_conv_refused("conv_fwd:1x8x8x8:8x3x3:d=2", "has no axis d");
   expect_conv_refused("conv_bwd_weight:1x8x8x8:8x3x3:prepacked=1", "the filter is the result");
+  expect_conv_refused("conv_fwd:1x8x8x8:8x3x3:epilogue=gelu", "epilogue=gelu: conv_fwd takes none or bias");
+  expect_conv_refused("conv_bwd_data:1x8x8x8:8x3x3:epilogue=bias", "the gradients none");
   expect_conv_refused("conv_fwd:1x8x8x8:8x3x3:stride_hh=2", "did you mean 'stride_h'");
   expect_conv_refused("conv_fwd:2147483647x2147483647x8x8:8x1x1", "2^62");
 }

@@ -24,6 +24,9 @@
 #include "family/family_file.h"
 #include "family/rules.h"
 #include "measure/problem_bench.h"
+#include "measure/verified_launch.h"
+#include "op/operands.h"
+#include "op/reference.h"
 #include "support/measured_here.h"
 #include "support/paths.h"
 #include "support/random_conv.h"
@@ -72,6 +75,7 @@ TEST_F(CudnnTest, EveryProblemRunsAndIsVerified) {
       problem.dtype_in = problem.dtype_wei = problem.dtype_out = dtype;
       const bool deep = spatial_rank(problem.layout) == 3;
       if (i % 2 == 1) problem.layout = deep ? Layout::ngcdhw : Layout::ngchw;
+      if (op == Op::conv_fwd && i % 4 < 2) problem.epilogue = Epilogue::bias;
       bench.open(problem);
       const Outcome outcome = measured(bench, listed(op, 1));
       EXPECT_EQ(outcome.measured.status, Status::ok) << print(problem) << ": " << outcome.reason;
@@ -79,6 +83,49 @@ TEST_F(CudnnTest, EveryProblemRunsAndIsVerified) {
       EXPECT_EQ(fallback.measured.status, Status::ok) << print(problem) << ": " << fallback.reason;
     }
   }
+}
+
+/// By every comparison: the second problem is too large to compare each element.
+TEST_F(CudnnTest, AMissingBiasIsFound) {
+  for (const char* const text :
+       {"conv_fwd:2x8x6x6:8x3x3:bf16:nhwgc:pad=1", "conv_fwd:2x16x20x20:24x3x3:fp16:ngchw:pad=1"}) {
+    const ConvProblem plain = conv(text);
+    ConvProblem biased = plain;
+    biased.epilogue = Epilogue::bias;
+    GemmOperands operands(instruments_of(backend("cuda")));
+    operands.make(biased, 7);
+    const auto reference = make_reference(biased, operands);
+    const auto error = [&](const ConvProblem& computed) {
+      return VerifiedLaunch(backend("cuda").prepare(computed, listed(Op::conv_fwd, 1)), operands)
+          .verify(*reference)
+          .error;
+    };
+    EXPECT_LE(error(biased), 1) << text;
+    EXPECT_GT(error(plain), 1) << text;
+  }
+}
+
+/// Models of plain convolutions answer, with kernels that add a bias; own kernels do not.
+TEST_F(CudnnTest, TheDispatcherAddsABiasByTheLibrary) {
+  const ConvProblem problem = conv("conv_fwd:2x8x6x6:8x3x3:bf16:nhwgc:pad=1:epilogue=bias");
+  const KernelConfig own = parse_config_name("groupwise_conv_fwd_bf16_nhwgc__gemm_t64x32_m1_k1").config;
+  EXPECT_NE(backend("cuda").refusal(problem, own).find("no-epilogue"), std::string::npos)
+      << backend("cuda").refusal(problem, own);
+  Registry registry;
+  registry.add(backend("cuda"));
+  Dispatcher dispatcher(std::move(registry));
+  GemmOperands operands(instruments_of(backend("cuda")));
+  operands.make(problem, 7);
+  const auto reference = make_reference(problem, operands);
+  operands.reset_c();
+  dispatcher.run(problem, operands.buffers());
+  EXPECT_LE(reference->check(operands.result()).error, 1);
+  Buffers without = operands.buffers();
+  without.operand[3] = nullptr;
+  EXPECT_THROW(dispatcher.run(problem, without), Error) << "the bias is missing";
+  ConvProblem plain = problem;
+  plain.epilogue = Epilogue::none;
+  EXPECT_THROW(dispatcher.run(plain, operands.buffers()), Error) << "nothing adds it";
 }
 
 TEST_F(CudnnTest, WrongResultsAreFoundAndRefusalsSayWhy) {

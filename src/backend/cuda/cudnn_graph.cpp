@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <mutex>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -18,7 +19,7 @@ namespace {
 constexpr std::int64_t kAlignment = 16;
 constexpr std::int64_t kMaxListed = 1024;
 constexpr std::int64_t kMaxKnobs = 64;  // the library has 46 types of knobs
-enum TensorId : std::int64_t { kIn = 1, kWei = 2, kOut = 3 };
+enum TensorId : std::int64_t { kIn = 1, kWei = 2, kOut = 3, kBias = 4, kSums = 5 };
 
 DataType data_type_of(DType dtype) {
   if (dtype == DType::bf16) return DataType::bf16;
@@ -47,7 +48,8 @@ std::vector<std::int64_t> spatial(const ConvProblem& p, std::int64_t d, std::int
   return spatial_rank(p.layout) == 3 ? std::vector{d, h, w} : std::vector{h, w};
 }
 
-/// Dimensions in the library's order: images (or output channels), channels, space.
+/// Dimensions in the library's order: images (or output channels), channels, space. The sums exist inside a
+/// kernel only.
 Descriptor tensor(TensorId id, DType dtype, std::int64_t first, std::int64_t channels,
                   std::vector<std::int64_t> space, bool channels_last) {
   std::vector<std::int64_t> sizes{first, channels};
@@ -69,6 +71,8 @@ Descriptor tensor(TensorId id, DType dtype, std::int64_t first, std::int64_t cha
   made.set(Attribute::tensor_alignment, kAlignment);
   made.set(Attribute::tensor_dimensions, sizes);
   made.set(Attribute::tensor_strides, strides);
+  const bool is_virtual = id == kSums;
+  if (is_virtual) made.set(Attribute::tensor_is_virtual, Type::boolean, &is_virtual);
   made.finalize("describing a tensor");
   return made;
 }
@@ -85,6 +89,23 @@ Descriptor convolution(const ConvProblem& p) {
   made.set(Attribute::convolution_pre_paddings, spatial(p, p.left_pad_d, p.left_pad_h, p.left_pad_w));
   made.set(Attribute::convolution_post_paddings, spatial(p, p.right_pad_d, p.right_pad_h, p.right_pad_w));
   made.finalize("describing a convolution");
+  return made;
+}
+
+/// y = x + b, in fp32.
+Descriptor addition(const Descriptor& x, const Descriptor& b, const Descriptor& y) {
+  Descriptor add(Kind::pointwise);
+  const std::int32_t sum = 0;
+  const DataType sums = DataType::fp32;
+  add.set(Attribute::pointwise_mode, Type::pointwise_mode, &sum);
+  add.set(Attribute::pointwise_compute_type, Type::data_type, &sums);
+  add.finalize("describing an addition");
+  Descriptor made(Kind::pointwise_operation);
+  made.set(Attribute::pointwise_descriptor, add);
+  made.set(Attribute::pointwise_x, x);
+  made.set(Attribute::pointwise_b, b);
+  made.set(Attribute::pointwise_y, y);
+  made.finalize("describing the addition of a bias");
   return made;
 }
 
@@ -256,6 +277,11 @@ ConvGraph::ConvGraph(const ConvProblem& p, const Target& target) : target_(targe
   parts_.push_back(tensor(kWei, p.dtype_wei, p.k, p.c / p.g, spatial(p, p.z, p.y, p.x), true));
   parts_.push_back(tensor(kOut, p.dtype_out, p.n, p.k, spatial(p, out.d, out.h, out.w), last));
   parts_.push_back(convolution(p));
+  const bool biased = has_bias(p.epilogue);
+  if (biased) {
+    parts_.push_back(tensor(kSums, DType::fp32, p.n, p.k, spatial(p, out.d, out.h, out.w), last));
+    parts_.push_back(tensor(kBias, p.dtype_out, 1, p.k, spatial(p, 1, 1, 1), last));
+  }
   const OperationAttributes names = attributes_of(p.op);
   Descriptor operation(operation_of(p.op));
   const float one = 1, zero = 0;
@@ -264,10 +290,13 @@ ConvGraph::ConvGraph(const ConvProblem& p, const Target& target) : target_(targe
   operation.set(names.convolution, parts_[3]);
   operation.set(names.in, parts_[0]);
   operation.set(names.wei, parts_[1]);
-  operation.set(names.out, parts_[2]);
+  operation.set(names.out, parts_[biased ? 4 : 2]);
   operation.finalize("describing the operation");
+  std::vector<void*> operations{operation.raw()};
+  if (biased) operations.push_back(parts_.emplace_back(addition(parts_[4], parts_[5], parts_[2])).raw());
   graph_ = Descriptor(Kind::graph);
-  graph_.set(Attribute::graph_operations, operation);
+  graph_.set(Attribute::graph_operations, Type::descriptor, operations.data(),
+             static_cast<std::int64_t>(operations.size()));
   if (void* const handle = target.handle()) graph_.set(Attribute::graph_handle, Type::handle, &handle);
   graph_.finalize("the library has no engine for such a convolution");
   parts_.push_back(std::move(operation));
@@ -392,22 +421,22 @@ ConvPlan::ConvPlan(const Target& target, EngineConfig config)
   }
 }
 
-void ConvPlan::run(const void* in, const void* wei, const void* out, void* workspace, void* stream) {
+void ConvPlan::run(const ConvTensors& tensors, void* workspace, void* stream) {
   const auto execute = [](Status status) {
     if (status == kSuccess) return;
     fail(Errc::device_failure, "cuDNN: running a plan: {}", api().GetErrorString(status));
   };
-  const std::array<const void*, 4> now{in, wei, out, workspace};
+  const std::array<const void*, 5> now{tensors.in, tensors.wei, tensors.out, tensors.bias, workspace};
   if (!pack_.raw() || now != last_) {
-    for (const void* const tensor : {in, wei, out}) {
+    for (const void* const tensor : std::span(now).first(4)) {
       if (reinterpret_cast<std::uintptr_t>(tensor) % kAlignment != 0)
         fail(Errc::invalid_argument, "cuDNN: tensors must be aligned to {} bytes", kAlignment);
     }
     Descriptor pack(Kind::variant_pack);
-    const std::int64_t ids[] = {kIn, kWei, kOut};
-    pack.set(Attribute::pack_ids, Type::int64, ids, 3);
-    pack.set(Attribute::pack_pointers, Type::pointer, now.data(), 3);
-    pack.set(Attribute::pack_workspace, Type::pointer, &now[3]);
+    const std::int64_t ids[] = {kIn, kWei, kOut, kBias}, count = tensors.bias ? 4 : 3;
+    pack.set(Attribute::pack_ids, Type::int64, ids, count);
+    pack.set(Attribute::pack_pointers, Type::pointer, now.data(), count);
+    pack.set(Attribute::pack_workspace, Type::pointer, &now.back());
     pack.finalize("naming the tensors of a call");
     pack_ = std::move(pack);
     last_ = now;

@@ -6,7 +6,7 @@
 ///     auto listed = graph.suggestions(CudnnMode::a);              // configs, best first
 ///     cudnn::EngineConfig config = graph.configure(named);        // throws unsupported: it cannot take it
 ///     cudnn::ConvPlan plan(std::move(graph), std::move(config));
-///     plan.run(in, wei, out, workspace, stream);
+///     plan.run({.in = in, .wei = wei, .out = out}, workspace, stream);
 ///
 /// Without a GPU, a Target made of a description (Target::described) lists and checks; only plans need the
 /// GPU. That takes cuDNN 9.8 or later.
@@ -17,6 +17,7 @@
 #include <vector>
 
 #include <kscout/conv_problem.h>
+#include <kscout/launch.h>
 
 #include "backend/cuda/cudnn_library.h"
 #include "provider/cudnn/cudnn.h"
@@ -96,8 +97,8 @@ struct KnobRange {
   std::int64_t minimum = 0, maximum = 0, stride = 1;
 };
 
-/// The operation graph of one convolution. Images lie in memory as the problem's layout says, the filter as k
-/// [z] y x c/g; all three are aligned to 16 bytes.
+/// The operation graph of one convolution, and of the bias that its epilogue adds. Images lie in memory as
+/// the problem's layout says, the filter as k [z] y x c/g; all tensors are aligned to 16 bytes.
 class ConvGraph {
  public:
   /// Throws unsupported where the library computes no such convolution. `target` must outlive the graph.
@@ -130,13 +131,13 @@ class ConvPlan {
   std::size_t workspace_bytes() const noexcept { return static_cast<std::size_t>(workspace_bytes_); }
   const CudnnConfig& named() const noexcept { return config_.named; }
   /// Enqueues the convolution. Throws device_failure.
-  void run(const void* in, const void* wei, const void* out, void* workspace, void* stream);
+  void run(const ConvTensors& tensors, void* workspace, void* stream);
 
  private:
   EngineConfig config_;
   Descriptor plan_;
   std::int64_t workspace_bytes_ = 0;
-  std::array<const void*, 4> last_{};  ///< pointers of `pack_`
+  std::array<const void*, 5> last_{};  ///< pointers of `pack_`
   Descriptor pack_;
 };
 

@@ -87,7 +87,9 @@ class CudnnLaunch final : public Launch {
     const GemmBuffers buffers = GemmBuffers::of(given);
     check_reach("cuda", space_, buffers.space);
     const auto [in, wei, out] = by_tensor<const void*>(key_.problem.op, buffers.a, buffers.b, buffers.c);
-    pooled_.plan.run(in, wei, out, workspace, stream.handle);
+    const auto writable = [](const void* tensor) { return const_cast<void*>(tensor); };
+    pooled_.plan.run({.in = writable(in), .wei = writable(wei), .out = writable(out), .bias = buffers.bias},
+                     workspace, stream.handle);
   }
 
  private:

@@ -21,6 +21,7 @@ inline constexpr Status kExecutionFailed = 5000;
 
 /// Kinds of descriptors.
 enum class Kind : std::int32_t {
+  pointwise = 0,
   convolution = 1,
   engine = 2,
   engine_config = 3,
@@ -31,6 +32,7 @@ enum class Kind : std::int32_t {
   forward = 10,
   backward_weight = 11,
   backward_data = 12,
+  pointwise_operation = 13,
   graph = 15,
   variant_pack = 16,
   tensor = 17,
@@ -41,6 +43,7 @@ enum class Kind : std::int32_t {
 enum class Type : std::int32_t {
   handle = 0,
   data_type = 1,
+  boolean = 2,
   int64 = 3,
   float32 = 4,
   pointer = 6,
@@ -48,12 +51,15 @@ enum class Type : std::int32_t {
   heuristic_mode = 8,
   knob_type = 9,
   numerical_note = 11,
+  pointwise_mode = 14,
   descriptor = 15,
   behavior_note = 19,
   character = 24,
 };
 
 enum class Attribute : std::int32_t {
+  pointwise_mode = 0,
+  pointwise_compute_type = 1,
   convolution_compute_type = 100,
   convolution_mode = 101,
   convolution_dilations = 102,
@@ -92,6 +98,10 @@ enum class Attribute : std::int32_t {
   weight_dw = 715,
   weight_x = 716,
   weight_dy = 717,
+  pointwise_descriptor = 750,
+  pointwise_x = 751,
+  pointwise_b = 752,
+  pointwise_y = 753,
   graph_handle = 800,
   graph_operations = 801,
   graph_engines = 802,
@@ -100,6 +110,7 @@ enum class Attribute : std::int32_t {
   tensor_dimensions = 902,
   tensor_strides = 903,
   tensor_id = 906,
+  tensor_is_virtual = 907,
   pack_ids = 1000,
   pack_pointers = 1001,
   pack_workspace = 1003,

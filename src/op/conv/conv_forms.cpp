@@ -124,6 +124,7 @@ void for_each_form(const ConvProblem& problem, MemoryKind memory,
     add(make_form(problem, layout, c, k));
     for (const std::int64_t grain : kGrains) {
       add(make_form(problem, layout, round_up(c, grain), k));
+      if (has_bias(problem.epilogue)) continue;
       add(make_form(problem, layout, c, round_up(k, grain)));
       add(make_form(problem, layout, round_up(c, grain), round_up(k, grain)));
     }

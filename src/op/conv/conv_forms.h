@@ -11,9 +11,9 @@ namespace kscout {
 
 CopiedOperands copied_operands(const ConvProblem& problem, const ExecutionForm& form);
 
-/// c/g and k/g rounded up to multiples of 2 to 256, each alone and together; in the CPU's memory, all of
-/// these and the unpadded problem with images in the other layout (channels last or first). Some forms come
-/// several times.
+/// c/g and k/g rounded up to multiples of 2 to 256, each alone and together (with a bias, c/g alone: a bias
+/// has k numbers); in the CPU's memory, all of these and the unpadded problem with images in the other layout
+/// (channels last or first). Some forms come several times.
 void for_each_form(const ConvProblem& problem, MemoryKind memory,
                    const std::function<void(const ExecutionForm&)>& add);
 

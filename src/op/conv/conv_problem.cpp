@@ -213,7 +213,13 @@ ConvProblem make_conv(Op op, DType dtype, Layout layout) {
 
 Signature signature_of(const ConvProblem& p) noexcept {
   const auto [a, b, c] = by_operand(p.op, p.dtype_in, p.dtype_wei, p.dtype_out);
-  return {.op = p.op, .dtype_a = a, .dtype_b = b, .dtype_c = c, .dtype_acc = p.dtype_acc, .layout = p.layout};
+  return {.op = p.op,
+          .dtype_a = a,
+          .dtype_b = b,
+          .dtype_c = c,
+          .dtype_acc = p.dtype_acc,
+          .layout = p.layout,
+          .epilogue = p.epilogue};
 }
 
 ConvOutput output_sizes(const ConvProblem& p) noexcept {
@@ -259,9 +265,10 @@ double flop_count(const ConvProblem& p) noexcept {
 
 double min_bytes(const ConvProblem& p) noexcept {
   const ConvElements elements = operand_elements(p);
+  const std::int64_t stored = elements.out + (has_bias(p.epilogue) ? p.k : 0);
   return static_cast<double>(elements.in) * bytes_per_element(p.dtype_in) +
          static_cast<double>(elements.wei) * bytes_per_element(p.dtype_wei) +
-         static_cast<double>(elements.out) * bytes_per_element(p.dtype_out);
+         static_cast<double>(stored) * bytes_per_element(p.dtype_out);
 }
 
 bool is_depthwise(const ConvProblem& p) noexcept { return p.g == p.c && p.g == p.k; }
@@ -279,6 +286,8 @@ void check(const ConvProblem& p) {
   check_sizes(p);
   if (p.prepacked && p.op == Op::conv_bwd_weight)
     refuse(p, "prepacked=1: the filter is the result, so nothing can be packed before; leave it out");
+  if (p.epilogue != Epilogue::none && (p.op != Op::conv_fwd || p.epilogue != Epilogue::bias))
+    refuse(p, "epilogue={}: conv_fwd takes none or bias, the gradients none", word(p.epilogue));
   if (!(p.weight >= 0) || !std::isfinite(p.weight))
     refuse(p, "weight={}: must be a finite number of calls, at least 0", p.weight);
   if (p.c % p.g != 0 || p.k % p.g != 0) {
@@ -438,8 +447,12 @@ class ConvOperation final : public StructOperation<ConvProblem> {
       all.add(a);
       all.add(b);
       all.add(c);
+      if (has_bias(p.epilogue)) all.add(Tensor::packed("bias", p.dtype_out, TensorRole::input, {p.k}), kBias);
       return all;
     });
+  }
+  void check_buffers(ProblemRef problem, const Buffers& buffers) const override {
+    refuse_bias_without_epilogue(problem, problem.as<P>().epilogue, buffers);
   }
   bool is_prepacked(ProblemRef problem) const noexcept override {
     return with(problem, [](const P& p) { return p.prepacked; });

@@ -5,8 +5,10 @@
 #include <limits>
 #include <numeric>
 #include <set>
+#include <span>
 
 #include "instruments/freivalds.h"
+#include "op/struct_operation.h"
 
 namespace kscout {
 
@@ -128,6 +130,22 @@ ConvProducts conv_products(const ConvProblem& problem, std::int64_t element) {
   }
 }
 
+namespace {
+
+/// What the bias adds to each of some elements of C; zeros without one.
+std::vector<double> biases_of(const ConvProblem& problem, const GemmOperands& operands,
+                              std::span<const std::int64_t> places) {
+  std::vector<double> biases(places.size(), 0);
+  if (!has_bias(problem.epilogue)) return biases;
+  const ConvGeometry geometry(problem);
+  std::vector<std::int64_t> channels;
+  for (const std::int64_t place : places) channels.push_back(geometry.out.place(place).channel);
+  operands.device().gather(problem.dtype_out, operands.operand(kBias), channels, biases);
+  return biases;
+}
+
+}  // namespace
+
 ConvReference::ConvReference(const ConvProblem& problem, const GemmOperands& operands)
     : device_(operands.device()), rows_(problem), places_(places_to_compare(problem, rows_)) {
   const Signature signature = signature_of(problem);
@@ -145,10 +163,11 @@ ConvReference::ConvReference(const ConvProblem& problem, const GemmOperands& ope
   std::vector<double> a(all.a.size()), b(all.b.size());
   device_.gather(signature.dtype_a, operands.a(), all.a, a);
   device_.gather(signature.dtype_b, operands.b(), all.b, b);
+  const std::vector<double> biases = biases_of(problem, operands, places_);
   std::size_t i = 0;
   for (const std::size_t end : ends) {
     const auto count = static_cast<std::int64_t>(end - i);
-    double value = 0, square_a = 0, square_b = 0;
+    double value = biases[elements_.size()], square_a = 0, square_b = 0;
     for (; i < end; ++i) {
       value += a[i] * b[i];
       square_a += a[i] * a[i];

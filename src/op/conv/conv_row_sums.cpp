@@ -4,6 +4,7 @@
 
 #include "instruments/freivalds.h"
 #include "op/conv/conv_reference.h"
+#include "op/struct_operation.h"
 
 namespace kscout {
 
@@ -98,12 +99,13 @@ class Sums {
 
   /// `norms`: sum over the row's elements of |a| |b| times the element's weight. `products`: products per
   /// element. gemm_reference.h derives the tolerance.
-  void add(std::int64_t row, double value, double norms, std::int64_t products) {
+  void add(std::int64_t row, double products_sum, double norms, std::int64_t products) {
+    const double value = products_sum + bias_sum_;
     const double store = round_off(signature_.dtype_c);
     // Includes the round-off of our own sums.
     const double unit = sum_round_off(signature_.dtype_a, signature_.dtype_acc, products) + 0x1p-50;
     const double root = std::sqrt(std::max(1.0, static_cast<double>(products)));
-    const double size = norms * std::min(1.0, 2 / root);  // the signs of products are random
+    const double size = norms * std::min(1.0, 2 / root) + bias_norm_;  // the signs of products are random
     const double parts = problem_.op == Op::conv_bwd_weight ? kPartsSlack * store * size : 0;
     sums_.push_back(
         {row, value,
@@ -130,6 +132,7 @@ class Sums {
     const ConvImage& to = forward ? g_.out : g_.in;
     const std::int64_t channels = from.channels, taps = g_.taps();
     add_filters();
+    add_bias();
     const std::vector<std::int64_t> met = met_pixels(to);
     std::int64_t image = -1;
     std::vector<double> values, squares;
@@ -150,6 +153,19 @@ class Sums {
       }
       add(row, value, std::sqrt(square), taps_met * channels / g_.groups);
     }
+  }
+
+  /// Computes the weighted sum of the bias over the channels of C, which every row has, and its norm.
+  void add_bias() {
+    if (!has_bias(problem_.epilogue)) return;
+    const auto bias = read(device_, signature_.dtype_c, operands_.operand(kBias), 0, problem_.k);
+    double squares = 0;
+    for (std::size_t k = 0; k < bias.size(); ++k) {
+      const double term = rows_.weights[k] * bias[k];
+      bias_sum_ += term;
+      squares += term * term;
+    }
+    bias_norm_ = std::sqrt(squares);
   }
 
   /// Computes filter_ by tap and channel of the image that is read, and filter_squares_ by group: weighted
@@ -293,6 +309,7 @@ class Sums {
   Instruments& device_;
   const ConvRows& rows_;
   double max_products_, weights_norm_;
+  double bias_sum_ = 0, bias_norm_ = 0;  ///< of every row; 0 without a bias
   std::vector<double> filter_, filter_squares_;
   std::vector<RowSum> sums_;
 };

@@ -210,8 +210,8 @@ namespace {
 constexpr Op kOps[] = {Op::gemm};
 constexpr Layout kLayouts[] = {Layout::rcr, Layout::rrr, Layout::crr, Layout::ccr};
 constexpr std::string_view kSizeNames[] = {"m", "n", "k"};
-/// Positions of the operands after A, B and C, as in GemmBuffers.
-constexpr std::size_t kBias = 3, kScaleA = 4, kScaleB = 5;
+/// Positions of the scales, as in GemmBuffers.
+constexpr std::size_t kScaleA = 4, kScaleB = 5;
 
 bool is_scaled(DType dtype) { return dtype == DType::fp8 || dtype == DType::bf8; }
 
@@ -303,11 +303,7 @@ class GemmOperation final : public StructOperation<GemmProblem> {
 
   void check_buffers(ProblemRef problem, const Buffers& buffers) const override {
     const auto p = problem.as<GemmProblem>();
-    if (!has_bias(p.epilogue) && buffers.operand[kBias]) {
-      fail(Errc::invalid_argument,
-           "{}: a bias is given, but the epilogue is {}; set epilogue=bias, or leave it out", print(problem),
-           word(p.epilogue));
-    }
+    refuse_bias_without_epilogue(problem, p.epilogue, buffers);
     if ((buffers.operand[kScaleA] && !is_scaled(p.dtype_a)) ||
         (buffers.operand[kScaleB] && !is_scaled(p.dtype_b))) {
       fail(Errc::invalid_argument, "{}: scales are for operands of 8-bit floats; fold them into alpha",
