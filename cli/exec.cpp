@@ -57,13 +57,15 @@ fs::path preloaded_library() {
        folder.string());
 }
 
-/// Replaces `file` by one with `text`, to which processes append, and passes its name on.
+/// Replaces `file` by one with `text`, to which processes append, and passes its name on. A pipe or a device
+/// stays as it is.
 void start_file(const std::string& file, const char* setting, std::string_view text) {
   if (file.empty()) {
     unsetenv(setting);
     return;
   }
-  write_file_atomically(file, text);
+  std::error_code error;
+  if (!fs::exists(file, error) || fs::is_regular_file(file, error)) write_file_atomically(file, text);
   setenv(setting, fs::absolute(file).c_str(), 1);
 }
 

@@ -29,7 +29,7 @@ endif()
 add_compile_options(-ffp-contract=off -fno-math-errno)
 add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  add_compile_options(-Wno-subobject-linkage)  # kscout_unite: an included .cpp file counts as a header there
+  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)  # kscout_unite: an included .cpp file counts as a header there
   add_compile_options(-Wno-restrict)  # false alarms on std::string in GCC 12 (its bug 105651)
 endif()
 if(KSCOUT_WERROR)

@@ -106,6 +106,7 @@ Device detect_cpu() { return detect_cpu_part(usable_cpus()); }
 
 Device detect_cpu_part(std::span<const int> cpus) {
   Device device = describe_cpu(read_text_file, cpus);
+  use_instruction_set(device, best_instruction_set());
   restrict_isa(device, environment("KSCOUT_ISA"));
   fill_cache_bytes(device.l1_bytes, _SC_LEVEL1_DCACHE_SIZE);
   fill_cache_bytes(device.l2_bytes, _SC_LEVEL2_CACHE_SIZE);

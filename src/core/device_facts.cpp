@@ -8,6 +8,9 @@
 #include <set>
 #include <sstream>
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 #include <toml++/toml.h>
 
 #include "core/fail.h"
@@ -191,8 +194,23 @@ void derive_vector_facts(Device& device, const CpuArch& arch) {
   }
 }
 
+namespace {
+
+constexpr std::string_view kSets[] = {"scalar", "avx2", "avx512"};
+
+}  // namespace
+
+void use_instruction_set(Device& device, InstructionSet best) {
+  const std::string_view own = kSets[std::min(static_cast<std::size_t>(best), std::size(kSets) - 1)];
+  if (device.isa.empty() || std::ranges::find(kSets, own) >= std::ranges::find(kSets, device.isa)) {
+    device.isa = own;
+    derive_vector_facts(device, cpu_arch(device.arch, device.model));
+  } else {
+    restrict_isa(device, own);
+  }
+}
+
 void restrict_isa(Device& device, std::string_view isa) {
-  constexpr std::string_view kSets[] = {"scalar", "avx2", "avx512"};
   if (isa.empty() || isa == device.isa) return;
   const auto asked = std::ranges::find(kSets, isa);
   if (asked == std::end(kSets))
@@ -397,10 +415,20 @@ std::string amd_gpu_name(std::string_view arch, double units) { return fmt::form
 
 namespace {
 
+#if defined(__x86_64__)
+/// F16C and LZCNT, which some compilers' __builtin_cpu_supports() does not know. XGETBV is asked with AVX2.
+bool has_further_avx2_instructions() noexcept {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  const bool f16c = __get_cpuid(1, &eax, &ebx, &ecx, &edx) && (ecx & bit_F16C) != 0;
+  return f16c && __get_cpuid(0x80000001, &eax, &ebx, &ecx, &edx) && (ecx & bit_LZCNT) != 0;
+}
+#endif
+
 InstructionSet detect() noexcept {
 #if defined(__x86_64__)
   const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-                    __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
+                    __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
+                    has_further_avx2_instructions();
   const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                       __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
                       __builtin_cpu_supports("avx512vl");

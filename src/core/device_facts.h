@@ -46,6 +46,20 @@ CpuArch cpu_arch(std::string_view name, std::string_view model_name);
 /// Sets vector_bytes and fma_per_cycle from the instruction set and the architecture.
 void derive_vector_facts(Device& device, const CpuArch& arch);
 
+/// Each instruction set contains those before it. avx2 includes FMA and bit manipulation (BMI 1 and 2);
+/// avx512 means F, BW, CD, DQ and VL; avx512_dl adds the extensions of Ice Lake and Zen 4: VBMI 1 and 2,
+/// VPOPCNTDQ, BITALG and VNNI. The carry-less products and AES instructions of those processors stay unused
+/// (isa-inl.h).
+enum class InstructionSet : std::uint8_t { scalar, avx2, avx512, avx512_dl };
+
+/// The best of this processor, among those with compiled code. Asks the processor and the operating system
+/// (CPUID, XGETBV) once, because cpuid is slow in virtual machines.
+InstructionSet best_instruction_set() noexcept;
+
+/// Sets the instruction set that the processor itself reports. /proc/cpuinfo may promise one that it refuses:
+/// emulators pass on the file of their host. The device is then named as restrict_isa() names it.
+void use_instruction_set(Device& device, InstructionSet best);
+
 /// Describes the CPU as a device that lacks the instruction sets above `isa`: "sapphirerapids-2c" becomes
 /// "sapphirerapids-avx2-2c", with arch, isa and vector facts to match. Unchanged when `isa` is "" or the
 /// device's own. Throws invalid_argument, naming KSCOUT_ISA, for an unknown word or one above the device's
@@ -94,18 +108,5 @@ inline constexpr double kDeviceDrift = 0.02;
 /// Names the facts in which two devices differ, with both values; empty when they agree. A fact that only one
 /// of them knows counts as a difference.
 std::string device_difference(const Device& a, const Device& b);
-
-// ---- Finds the best instruction set that this processor has, among those with compiled code.
-//
-//     if (best_instruction_set() >= InstructionSet::avx2) ...
-
-/// Each instruction set contains those before it. avx2 includes FMA and bit manipulation (BMI 1 and 2);
-/// avx512 means F, BW, CD, DQ and VL; avx512_dl adds the extensions of Ice Lake and Zen 4: VBMI 1 and 2,
-/// VPOPCNTDQ, BITALG and VNNI. The carry-less products and AES instructions of those processors stay unused
-/// (isa-inl.h).
-enum class InstructionSet : std::uint8_t { scalar, avx2, avx512, avx512_dl };
-
-/// Queries the processor once, because cpuid is slow in virtual machines.
-InstructionSet best_instruction_set() noexcept;
 
 }  // namespace kscout

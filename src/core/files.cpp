@@ -16,6 +16,7 @@
 #include <zlib.h>
 
 #include "core/fail.h"
+#include "core/held_signals.h"
 #include "core/links.h"
 #include "core/names.h"
 
@@ -163,7 +164,10 @@ std::string read_file(const std::filesystem::path& file) {
 
 void write_bytes(int descriptor, std::string_view bytes, const std::filesystem::path& file) {
   while (!bytes.empty()) {
+    kscout_held_signals held;
+    kscout_hold_signals(&held, SIGXFSZ, SIGXFSZ);  // a limit on file sizes is an error like any other
     const ssize_t put = write(descriptor, bytes.data(), bytes.size());
+    kscout_release_signals(&held);
     if (put < 0 && errno == EINTR) continue;
     if (put < 0) fail_io("write", file);
     bytes.remove_prefix(static_cast<std::size_t>(put));

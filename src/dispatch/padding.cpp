@@ -143,21 +143,31 @@ void PaddedLaunch::run_all(const Buffers& buffers, void* workspace, Stream strea
     inner.packed = static_cast<const std::byte*>(buffers.packed) + packed_copy_;
   }
   for (std::int64_t call = 0; call < calls_; ++call) {
-    for (std::size_t at = 0; at < copies.size(); ++at) {
-      const CopiedOperand& one = operands_.at[at];
-      if (!one.copied && !buffers.operand[at]) continue;
-      if (at == Buffers::packable && packed_copy_ > 0) continue;
-      const void* const own = static_cast<const std::byte*>(buffers.operand[at]) + call * one.item_bytes;
-      inner.operand[at] = one.copied ? copies[at] : own;
-      if (!one.copied || (at == result_ && buffers.beta == 0)) continue;
-      if (call == 0 || at == result_ || one.item_bytes != 0) move(one.in, own, copies[at], stream);
+    try {
+      run_item(buffers, inner, copies, place, call, stream, compute);
+    } catch (const Error& error) {
+      if (call > 0 && buffers.beta != 0) throw PartialResult(error.code(), error.what());
+      throw;
     }
-    if (compute) inner_->run(inner, place, stream);
-    const CopiedOperand& result = operands_.at[result_];
-    if (!result.copied) continue;
-    auto* const own = static_cast<std::byte*>(const_cast<void*>(buffers.operand[result_]));
-    move(result.back, copies[result_], own + call * result.item_bytes, stream);
   }
+}
+
+void PaddedLaunch::run_item(const Buffers& buffers, Buffers& inner, std::span<std::byte* const> copies,
+                            std::byte* place, std::int64_t call, Stream stream, bool compute) {
+  for (std::size_t at = 0; at < copies.size(); ++at) {
+    const CopiedOperand& one = operands_.at[at];
+    if (!one.copied && !buffers.operand[at]) continue;
+    if (at == Buffers::packable && packed_copy_ > 0) continue;
+    const void* const own = static_cast<const std::byte*>(buffers.operand[at]) + call * one.item_bytes;
+    inner.operand[at] = one.copied ? copies[at] : own;
+    if (!one.copied || (at == result_ && buffers.beta == 0)) continue;
+    if (call == 0 || at == result_ || one.item_bytes != 0) move(one.in, own, copies[at], stream);
+  }
+  if (compute) inner_->run(inner, place, stream);
+  const CopiedOperand& result = operands_.at[result_];
+  if (!result.copied) return;
+  auto* const own = static_cast<std::byte*>(const_cast<void*>(buffers.operand[result_]));
+  move(result.back, copies[result_], own + call * result.item_bytes, stream);
 }
 
 std::unique_ptr<Launch> padded_launch(ProblemRef problem, const ExecutionForm& form,

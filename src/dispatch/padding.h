@@ -7,11 +7,13 @@
 ///     auto launch = padded_launch(problem, form, backend.prepare(form.problem, config), backend.memory());
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
 #include <kscout/backend.h>
 #include <kscout/dispatcher.h>
+#include <kscout/error.h>
 
 #include "op/forms.h"
 
@@ -39,6 +41,13 @@ ExecutionForm with_packed_b(ProblemRef problem, ExecutionForm form);
 /// Bytes of workspace for the copies of a form.
 std::size_t copies_bytes(ProblemRef problem, const ExecutionForm& form);
 
+/// A launch failed after it had added to a part of a result that it accumulates: nothing can compute the
+/// result from what the operands hold now.
+class PartialResult : public Error {
+ public:
+  using Error::Error;
+};
+
 /// Runs `inner`, which computes form.problem, for `problem`. The workspace begins with zero-padded copies of
 /// the operands that the form copies; the inner launch's workspace follows.
 class PaddedLaunch final : public Launch {
@@ -56,6 +65,8 @@ class PaddedLaunch final : public Launch {
 
  private:
   void run_all(const Buffers& buffers, void* workspace, Stream stream, bool compute);
+  void run_item(const Buffers& buffers, Buffers& inner, std::span<std::byte* const> copies, std::byte* place,
+                std::int64_t call, Stream stream, bool compute);
   void move(const OperandCopy& how, const void* from, void* to, Stream stream);
 
   std::int64_t packed_copy_ = 0;  ///< bytes of the packed operand's padded copy

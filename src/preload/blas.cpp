@@ -1,12 +1,12 @@
 #include "preload/blas.h"
 
 #include <algorithm>
-#include <cfenv>
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <limits>
+#include <new>
 #include <string_view>
 #include <utility>
 
@@ -17,6 +17,10 @@
 #include "dispatch/padding.h"
 #include "dispatch/solver.h"
 #include "measure/timing.h"
+#include "preload/apart.h"
+#include "preload/say.h"
+#include "provider/joint.h"
+#include "provider/native/native.h"
 
 namespace kscout::preload {
 
@@ -30,6 +34,8 @@ constexpr double kSmallFlop = 1e5;
 /// product takes to compute.
 constexpr double kFlopOfThread = 4e6;
 constexpr int kContestCalls = 12;
+/// A call that takes more memory than this could end the process for lack of it.
+constexpr std::size_t kMaxWorkspaceBytes = std::size_t{1} << 28;
 constexpr double kNone = std::numeric_limits<double>::infinity();
 
 /// The function that says how many threads the BLAS of an entry uses.
@@ -48,19 +54,6 @@ int allowed_threads() {
   return threads;
 }
 
-/// Keeps the caller's floating-point environment: models and kernels raise exceptions that mean nothing, for
-/// features that do not exist and for the padding of tiles. NumPy reports them, and programs may trap them.
-class FloatingPoint {
- public:
-  FloatingPoint() noexcept { std::feholdexcept(&environment_); }
-  ~FloatingPoint() { std::fesetenv(&environment_); }
-  FloatingPoint(const FloatingPoint&) = delete;
-  FloatingPoint& operator=(const FloatingPoint&) = delete;
-
- private:
-  std::fenv_t environment_;
-};
-
 }  // namespace
 
 /// What is done about a problem.
@@ -69,6 +62,7 @@ struct BlasServer::Decision {
   Solution solution;
   std::size_t workspace_bytes = 0;
   std::vector<std::unique_ptr<Launch>> idle;  ///< a launch runs in one thread at a time
+  bool can_fail = false;                      ///< the kernel is one of a library
   // --refine
   bool is_open = false;
   int calls = 0, running = 0;
@@ -86,6 +80,7 @@ struct BlasServer::Running {
   Decision* decision = nullptr;
   std::unique_ptr<Launch> launch;
   std::unique_ptr<Workspace> workspace;
+  void* memory = nullptr;  ///< of the workspace
   bool timed = false;      ///< of a contest
   bool counts = false;     ///< and not the first call of its kernel
   std::int64_t begin = 0;  ///< ns
@@ -112,14 +107,14 @@ int BlasServer::threads_for(kscout_entry entry, const GemmProblem& problem) {
     // A fork waits for the lock. Without it, a child could inherit a static object that another thread was
     // initialising, and would wait for that thread for ever.
     const std::scoped_lock lock(mutex_);
-    const FloatingPoint guard;
-    max_threads_ = most = allowed_threads();
+    run_apart([&] { max_threads_ = most = allowed_threads(); });
   }
   auto& known = blas_threads_[entry];
   auto* function = known.load();
   if (!function) {
     // Not under a lock: a library that computes while it is loaded holds the loader's.
-    function = reinterpret_cast<int (*)()>(find_(KSCOUT_ANY_LIBRARY, name_of_threads(entry)));
+    run_apart(
+        [&] { function = reinterpret_cast<int (*)()>(find_(KSCOUT_ANY_LIBRARY, name_of_threads(entry))); });
     if (!function) function = [] { return std::numeric_limits<int>::max(); };
     known = function;
   }
@@ -129,20 +124,23 @@ int BlasServer::threads_for(kscout_entry entry, const GemmProblem& problem) {
 
 BlasServer::Decision& BlasServer::decide(const Asked& asked) {
   if (const auto found = decisions_.find(asked); found != decisions_.end()) return *found->second;
-  const FloatingPoint guard;
   auto decision = std::make_unique<Decision>();
   try {
-    choose(asked, *decision);
+    run_apart([&] { choose(asked, *decision); });
   } catch (const Error& error) {
     decision->why = error.code() == Errc::unsupported ? Passed::kernel : Passed::failed;
     if (settings_.batch_invariant) {
       decision->why = Passed::classes;
       report_without_class(error.what());
     }
+  } catch (const std::bad_alloc&) {  // the next call tries again
+    throw;
   } catch (const std::exception&) {
     decision->why = Passed::failed;
   }
-  return *decisions_.emplace(asked, std::move(decision)).first->second;
+  Decision& kept = *decisions_.emplace(asked, std::move(decision)).first->second;
+  if (kept.is_open) contests_.fetch_add(1, std::memory_order_relaxed);
+  return kept;
 }
 
 void BlasServer::choose(const Asked& asked, Decision& decision) {
@@ -163,11 +161,14 @@ void BlasServer::choose(const Asked& asked, Decision& decision) {
     return;
   }
   decision.workspace_bytes = launch->workspace_bytes();
-  decision.idle.push_back(std::move(launch));
-  if (settings_.refine && source != ChoiceSource::forced) {
-    decision.is_open = true;
-    contests_.fetch_add(1, std::memory_order_relaxed);
+  if (decision.workspace_bytes > kMaxWorkspaceBytes) {
+    decision.why = Passed::kernel;
+    return;
   }
+  decision.can_fail =
+      member_config(decision.solution.choice.config).space->provider != native_gemm_space.provider;
+  decision.idle.push_back(std::move(launch));
+  decision.is_open = settings_.refine && source != ChoiceSource::forced;
 }
 
 Passed BlasServer::begin(kscout_entry entry, const GemmProblem& problem, Running& running) {
@@ -177,32 +178,40 @@ Passed BlasServer::begin(kscout_entry entry, const GemmProblem& problem, Running
   if (decisions_.size() >= most && !decisions_.contains(asked)) return Passed::failed;
   Decision& one = decide(asked);
   if (one.why != Passed::none) return one.why;
-  running.decision = &one;
-  if (one.is_open && one.calls < kContestCalls) {
-    running.timed = true;
-    running.counts = one.counts_next();
-    const bool library = one.is_librarys_turn();
-    ++one.calls;
-    ++one.running;
-    if (library) return Passed::timed;
-  }
-  if (!one.idle.empty()) {
-    running.launch = std::move(one.idle.back());
-    one.idle.pop_back();
-  } else {
-    const FloatingPoint guard;
-    running.launch = solvers_[asked.threads]->make_ready(problem, one.solution,
-                                                         {.batch_invariant = settings_.batch_invariant});
-  }
-  if (one.workspace_bytes > 0) {
-    if (idle_.empty()) {
-      running.workspace = std::make_unique<Workspace>();
+  // All that can fail comes first: a contest counts the calls that run.
+  const bool timed = one.is_open && one.calls < kContestCalls;
+  const bool is_librarys = timed && one.is_librarys_turn();
+  if (!is_librarys) {
+    if (!one.idle.empty()) {
+      running.launch = std::move(one.idle.back());
+      one.idle.pop_back();
     } else {
-      running.workspace = std::move(idle_.back());
-      idle_.pop_back();
+      run_apart([&] {
+        running.launch = solvers_[asked.threads]->make_ready(problem, one.solution,
+                                                             {.batch_invariant = settings_.batch_invariant});
+      });
+    }
+    if (one.workspace_bytes > 0) {
+      if (idle_.empty()) {
+        running.workspace = std::make_unique<Workspace>();
+      } else {
+        running.workspace = std::move(idle_.back());
+        idle_.pop_back();
+      }
+      try {
+        running.memory = running.workspace->at_least(host_memory(), one.workspace_bytes);
+      } catch (const Error&) {
+        return Passed::memory;
+      }
     }
   }
-  return Passed::none;
+  running.decision = &one;
+  running.timed = timed;
+  if (!timed) return Passed::none;
+  running.counts = one.counts_next();
+  ++one.calls;
+  ++one.running;
+  return is_librarys ? Passed::timed : Passed::none;
 }
 
 void BlasServer::finish(Running running) noexcept try {
@@ -228,6 +237,27 @@ void BlasServer::finish(Running running) noexcept try {
 } catch (...) {  // no memory: the launch or the workspace is made again
 }
 
+void BlasServer::compute(Running& running, const Operands& operands) {
+  const FloatingPoint guard;
+  try {
+    running.launch->run(GemmBuffers{.a = operands.a,
+                                    .b = operands.b,
+                                    .c = operands.c,
+                                    .alpha = operands.alpha,
+                                    .beta = operands.beta},
+                        running.memory);
+  } catch (const std::exception& error) {
+    // With beta 0 the BLAS overwrites all of C.
+    if (running.decision->can_fail && operands.beta != 0) {
+      kscout_say("a kernel failed after it may have added to C, which nothing can undo: %s", error.what());
+      std::abort();
+    }
+    const std::scoped_lock lock(mutex_);
+    running.decision->why = Passed::failed;
+    throw;
+  }
+}
+
 Passed BlasServer::serve(kscout_entry entry, const GemmProblem& problem, const Operands& operands) noexcept {
   Passed why = Passed::failed;
   try {
@@ -242,22 +272,22 @@ Passed BlasServer::serve(kscout_entry entry, const GemmProblem& problem, const O
       if (why == Passed::timed) {
         timed_original = {running.decision, running.counts, running.begin};
       } else if (why == Passed::none) {
-        const FloatingPoint guard;
-        void* const workspace =
-            running.workspace ? running.workspace->at_least(host_memory(), running.decision->workspace_bytes)
-                              : nullptr;
-        running.launch->run(GemmBuffers{.a = operands.a,
-                                        .b = operands.b,
-                                        .c = operands.c,
-                                        .alpha = operands.alpha,
-                                        .beta = operands.beta},
-                            workspace);
+        why = Passed::failed;
+        try {
+          compute(running, operands);
+        } catch (...) {
+          running.counts = false;
+          finish(std::move(running));
+          throw;
+        }
         finish(std::move(running));
         served_.fetch_add(1, std::memory_order_relaxed);
         return Passed::none;
       }
     }
-  } catch (...) {  // before C is written: no memory
+  } catch (const std::bad_alloc&) {
+    why = Passed::memory;
+  } catch (...) {  // the BLAS computes it
   }
   passed_[static_cast<std::size_t>(why)].fetch_add(1, std::memory_order_relaxed);
   return why;

@@ -67,6 +67,8 @@ class BlasServer {
   void choose(const Asked& asked, Decision& decision);
   /// The launch and workspace of a call, unless a reason is returned.
   Passed begin(kscout_entry entry, const GemmProblem& problem, Running& running);
+  /// Ends the process where C may be damaged.
+  void compute(Running& running, const Operands& operands);
   void finish(Running running) noexcept;
 
   const kscout_find find_;

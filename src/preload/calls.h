@@ -63,12 +63,13 @@ struct kscout_gemm_call {
 /// A product of a BLAS, in fp32 and in the CPU's memory: C(m,n) = alpha op(A) op(B) + beta C, all
 /// column-major.
 struct kscout_blas_call {
-  int transa, transb; /* 0: not transposed */
+  int transa, transb; /* 0: not transposed; -1: the call's word is wrong */
   int64_t m, n, k;
   float alpha, beta;
   const float *a, *b;
   float* c;
   int64_t lda, ldb, ldc;
+  int integer_bits; /* of the library's integers; 0: unknown, and sizes and leading dimensions mean nothing */
 };
 
 /// A product of cuBLASLt: its descriptors, operands and workspace.
@@ -122,7 +123,7 @@ struct kscout_core {
 /// with local scope. Null when there is none.
 typedef void* (*kscout_find)(const char* library, const char* symbol);
 
-/// The function that the core exports under this name. Never returns null.
+/// The function that the core exports under this name. Returns null where no memory is left.
 #define KSCOUT_CORE_SYMBOL "kscout_preload_core"
 typedef const struct kscout_core* (*kscout_core_entry)(kscout_find find);
 

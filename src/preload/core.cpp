@@ -27,12 +27,14 @@
 #include <unistd.h>
 
 #include "measure/timing.h"
+#include "preload/apart.h"
 #include "preload/blas.h"
 #include "preload/call_timer.h"
 #include "preload/calls.h"
 #include "preload/read_calls.h"
 #include "preload/read_plan.h"
 #include "preload/record.h"
+#include "preload/say.h"
 #include "preload/serve.h"
 
 namespace kscout::preload {
@@ -62,9 +64,8 @@ class Text {
     va_end(values);
     if (added > 0) size_ = std::min(size_ + static_cast<std::size_t>(added), bytes_.size() - 1);
   }
-  void write_to(int file) const noexcept {
-    if (::write(file, bytes_.data(), size_) < 0) return;  // there is nowhere left to report that
-  }
+  /// 0 or an error number.
+  int write_to(int file) const noexcept { return kscout_write(file, bytes_.data(), size_); }
 
  private:
   std::array<char, 8192> bytes_{};
@@ -83,7 +84,7 @@ class Core {
     if (!serve || !*serve || std::string_view(serve) == "0") return;
     std::string wrong;
     const auto settings = ServeSettings::from_environment(wrong);
-    if (!wrong.empty()) std::fprintf(stderr, "kscout exec: %s; nothing is served\n", wrong.c_str());
+    if (!wrong.empty()) kscout_say("%s; nothing is served", wrong.c_str());
     server_ = std::make_unique<Server>(find, settings, wrong);
     if (wrong.empty()) blas_ = std::make_unique<BlasServer>(find, settings);
   }
@@ -118,7 +119,14 @@ class Core {
     errno = error;
     return answered(answer, watch);
   }
-  kscout_answer blas(kscout_entry entry, const kscout_blas_call& call) noexcept {
+  kscout_answer gemm(kscout_entry entry, const kscout_gemm_call* call) noexcept {
+    return product(entry, *call);
+  }
+  kscout_answer matmul(const kscout_matmul_call* call) noexcept {
+    return product(kscout_cublasLtMatmul, *call);
+  }
+  kscout_answer blas(kscout_entry entry, const kscout_blas_call* given) noexcept {
+    const kscout_blas_call& call = *given;
     const int error = errno;
     GemmProblem problem;
     Watch watch;
@@ -176,7 +184,7 @@ class Core {
     stop(watch, status == 0);
     errno = error;
   }
-  bool give_back() noexcept { return server_ && server_->give_back(); }
+  int give_back() noexcept { return server_ && server_->give_back(); }
   void other(kscout_entry entry) noexcept {
     const Lock lock(*this);
     if (!finished_) ++calls_[entry];
@@ -205,7 +213,11 @@ class Core {
     if (forked_) forget();
     if (!std::exchange(finished_, true)) {
       record_.write();
-      report();
+      try {
+        run_apart([&] { report(); });
+      } catch (...) {  // no memory for a stack
+        report();
+      }
     }
     mutex_.unlock();
   }
@@ -376,14 +388,16 @@ class Core {
     }
     if (server_ && any_of_gpu) report(*server_, text);
     if (blas_ && any_of_blas) report(blas_->counts(), text);
-    if (report_ == "-") return text.write_to(STDERR_FILENO);
-    const int file = open(report_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
-    if (file < 0) {
-      std::fprintf(stderr, "kscout exec: %s: cannot be written: %s\n", report_.c_str(), std::strerror(errno));
-      return;
+    int error = 0;
+    if (report_ == "-") {
+      error = text.write_to(STDERR_FILENO);
+    } else if (const int file = kscout_open_to_append(report_.c_str()); file < 0) {
+      error = errno;
+    } else {
+      error = text.write_to(file);
+      close(file);
     }
-    text.write_to(file);
-    close(file);
+    if (error != 0) kscout_say("%s: cannot be written: %s", report_.c_str(), std::strerror(error));
   }
   static void report(const Server& server, Text& text) noexcept {
     const ServeCounts counts = server.counts();
@@ -469,18 +483,36 @@ void in_child() noexcept {
   core->in_child();
 }
 
+/// Holds a cancellation of the thread back: it would unwind code that throws nothing.
+class NotCancelled {
+ public:
+  NotCancelled() noexcept { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
+  ~NotCancelled() { pthread_setcancelstate(before_, nullptr); }
+  NotCancelled(const NotCancelled&) = delete;
+  NotCancelled& operator=(const NotCancelled&) = delete;
+
+ private:
+  int before_ = 0;
+};
+
+/// A member function of the core, for C.
+template <auto function, class... Arguments>
+auto call(Arguments... arguments) noexcept {
+  const NotCancelled guard;
+  return (core->*function)(arguments...);
+}
+
 constexpr kscout_core kFunctions = {
-    .gemm = [](kscout_entry entry, const kscout_gemm_call* call) { return core->product(entry, *call); },
-    .matmul = [](const kscout_matmul_call* call) { return core->product(kscout_cublasLtMatmul, *call); },
-    .blas = [](kscout_entry entry, const kscout_blas_call* call) { return core->blas(entry, *call); },
-    .plan = [](void* handle, void* plan) { return core->plan(handle, plan); },
-    .forget_plan = [](void* plan) { core->forget_plan(plan); },
-    .after_original = [](int status) { core->after_original(status); },
-    .other = [](kscout_entry entry) { core->other(entry); },
-    .give_back = [] { return static_cast<int>(core->give_back()); },
-    .workspace = [](void* handle, void* memory,
-                    std::size_t bytes) { core->workspace(handle, memory, bytes); },
-    .finish = [] { core->finish(); },
+    .gemm = call<&Core::gemm, kscout_entry, const kscout_gemm_call*>,
+    .matmul = call<&Core::matmul, const kscout_matmul_call*>,
+    .blas = call<&Core::blas, kscout_entry, const kscout_blas_call*>,
+    .plan = call<&Core::plan, void*, void*>,
+    .forget_plan = call<&Core::forget_plan, void*>,
+    .after_original = call<&Core::after_original, int>,
+    .other = call<&Core::other, kscout_entry>,
+    .give_back = call<&Core::give_back>,
+    .workspace = call<&Core::workspace, void*, void*, std::size_t>,
+    .finish = call<&Core::finish>,
     .before_fork = before_fork,
     .in_parent = in_parent,
     .in_child = in_child,
@@ -507,6 +539,10 @@ extern "C" int pthread_atfork(void (*before)(), void (*in_parent)(), void (*in_c
 
 extern "C" __attribute__((visibility("default"))) const kscout_core* kscout_preload_core(kscout_find find) {
   using namespace kscout::preload;
-  core = new Core(find);
-  return &kFunctions;
+  try {
+    core = new Core(find);
+    return &kFunctions;
+  } catch (...) {
+    return nullptr;
+  }
 }

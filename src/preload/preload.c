@@ -7,9 +7,7 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
-#include <link.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -18,98 +16,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "preload/own_stack.h"
+#include "preload/say.h"
 #include "preload/taken.h"
-
-/* ---- The original functions. */
-
-struct search {
-  const char* library;
-  char path[PATH_MAX];
-};
-
-/* Matches libcublas.so, libcublas.so.12, libcudart-1a2b3c4d.so.12 and so on. */
-static int take_path(struct dl_phdr_info* info, size_t size, void* of) {
-  struct search* const search = of;
-  const char* const slash = strrchr(info->dlpi_name, '/');
-  const char* const name = slash ? slash + 1 : info->dlpi_name;
-  const size_t length = strlen(search->library);
-  (void)size;
-  if (strncmp(name, search->library, length) != 0 ||
-      (name[length] != '-' && strncmp(name + length, ".so", 3) != 0))
-    return 0;
-  if (strlen(info->dlpi_name) >= sizeof search->path) return 0;
-  strcpy(search->path, info->dlpi_name);
-  return 1;
-}
-
-/* The paths of all loaded libraries, each with its final zero. Nothing may be opened while they are listed.
- */
-struct paths {
-  char* text;
-  size_t size;
-};
-static int add_path(struct dl_phdr_info* info, size_t size, void* of) {
-  struct paths* const paths = of;
-  const size_t length = strlen(info->dlpi_name) + 1;
-  char* text;
-  (void)size;
-  if (length == 1 || !(text = realloc(paths->text, paths->size + length))) return 0;
-  memcpy(text + paths->size, info->dlpi_name, length);
-  paths->text = text;
-  paths->size += length;
-  return 0;
-}
-
-/* The function in the first library that has it, itself or through the libraries that it needs. */
-static void* find_anywhere(const char* symbol) {
-  struct paths paths = {NULL, 0};
-  void* function = NULL;
-  Dl_info here, there;
-  dl_iterate_phdr(add_path, &paths);
-  for (size_t at = 0; at < paths.size && !function; at += strlen(paths.text + at) + 1) {
-    void* const handle = dlopen(paths.text + at, RTLD_LAZY | RTLD_NOLOAD);
-    if (!handle) continue;
-    function = dlsym(handle, symbol);
-    if (function && dladdr(function, &there) && dladdr((void*)add_path, &here) &&
-        there.dli_fbase == here.dli_fbase)
-      function = NULL;              /* our own */
-    if (!function) dlclose(handle); /* else it stays open: the function is kept */
-  }
-  free(paths.text);
-  return function;
-}
-
-static void* find(const char* library, const char* symbol) {
-  struct search search = {library, ""};
-  void* handle;
-  void* const next = dlsym(RTLD_NEXT, symbol);
-  if (next) return next;
-  if (!*library) return find_anywhere(symbol);
-  if (!dl_iterate_phdr(take_path, &search)) return NULL;
-  handle = dlopen(search.path, RTLD_LAZY | RTLD_NOLOAD); /* stays open: the function is kept */
-  return handle ? dlsym(handle, symbol) : NULL;
-}
-
-struct original {
-  const char *name, *library;
-  _Atomic(void*) function;
-};
-#define ORIGINAL(name, library, missing) {#name, library, NULL},
-static struct original originals[] = {KSCOUT_TAKEN(ORIGINAL)};
-
-void* original(enum kscout_entry entry) {
-  struct original* const one = &originals[entry];
-  static atomic_int reported;
-  void* function = atomic_load_explicit(&one->function, memory_order_acquire);
-  if (function) return function;
-  function = find(one->library, one->name);
-  atomic_store_explicit(&one->function, function, memory_order_release);
-  if (!function && !atomic_exchange(&reported, 1)) {
-    fprintf(stderr, "kscout exec: %s is called, and no loaded %s has it; the call fails\n", one->name,
-            *one->library ? one->library : "library");
-  }
-  return function;
-}
 
 /* ---- The core. */
 
@@ -138,29 +47,32 @@ static int core_path(char* path, size_t size) {
   Dl_info here;
   const char* slash;
   if (named) return snprintf(path, size, "%s", named) < (int)size;
-  if (!dladdr(originals, &here) || !(slash = strrchr(here.dli_fname, '/'))) return 0;
+  if (!dladdr(&opened_core, &here) || !(slash = strrchr(here.dli_fname, '/'))) return 0;
   return snprintf(path, size, "%.*s/%s", (int)(slash - here.dli_fname), here.dli_fname, kName) < (int)size;
 }
 
 static atomic_int called; /* whether any call came */
 
-static void open_core(void) {
+static void open_core(void* unused) {
+  const struct kscout_core* core;
   char path[PATH_MAX] = "";
   void* library = NULL;
   kscout_core_entry entry = NULL;
-  atomic_store(&called, 1);
-  if (!is_wanted()) return;
+  (void)unused;
   if (core_path(path, sizeof path)) library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (library) entry = (kscout_core_entry)dlsym(library, KSCOUT_CORE_SYMBOL);
   if (!entry) {
     const char* const why = dlerror();
-    fprintf(stderr,
-            "kscout exec: calls pass on and are not recorded, because the core cannot be opened: %s\n",
-            why ? why : path);
+    kscout_say("calls pass on and are not recorded, because the core cannot be opened: %s", why ? why : path);
+    return;
+  }
+  core = entry(find);
+  if (!core) {
+    kscout_say("calls pass on and are not recorded, because no memory is left for the core");
     return;
   }
   at_quick_exit(finish);
-  atomic_store(&opened_core, entry(find));
+  atomic_store(&opened_core, core);
 }
 
 /* A child has only the thread that forked: it must find the core opened or not, but not half opened. A thread
@@ -168,14 +80,19 @@ static void open_core(void) {
 static __thread int opens __attribute__((tls_model("initial-exec")));
 
 static void open_once(void) {
+  int cancel_state;
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
   pthread_mutex_lock(&opening);
   if (!atomic_load(&is_open)) {
     opens = 1;
-    open_core();
+    atomic_store(&called, 1);
+    if (is_wanted() && !kscout_on_own_stack(open_core, NULL))
+      kscout_say("calls pass on and are not recorded, because no memory is left for the core");
     opens = 0;
     atomic_store(&is_open, 1);
   }
   pthread_mutex_unlock(&opening);
+  pthread_setcancelstate(cancel_state, NULL);
 }
 static void before_fork(void) {
   const struct kscout_core* core;
@@ -226,9 +143,8 @@ int end(int status) {
 }
 
 /* PASS(missing status, name, (parameter types), (arguments)): the original's result. */
-#define PASS(missing, name, types, arguments)                                                         \
-  (original(kscout_##name) ? ((int(*) types)atomic_load(&originals[kscout_##name].function))arguments \
-                           : (missing))
+#define PASS(missing, name, types, arguments) \
+  (original(kscout_##name) ? ((int(*) types)original(kscout_##name))arguments : (missing))
 #define NOT_SUPPORTED 15
 
 /* Members of kscout_gemm_call, from parameters of the same names. */
@@ -413,12 +329,15 @@ static void report_no_call(void) {
   const char* const process = setting("KSCOUT_PRELOAD_PROCESS");
   const char* const report = setting("KSCOUT_PRELOAD_REPORT");
   const int to_stderr = report && strcmp(report, "-") == 0;
-  int file;
+  char text[128];
+  int file, error;
   if (!report || !process || strtol(process, NULL, 10) != getpid() || atomic_load(&called)) return;
-  file = to_stderr ? STDERR_FILENO : open(report, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
-  dprintf(file, "kscout exec: process %d: no call of a BLAS, cuBLAS, cuBLASLt or cuDNN was seen\n",
-          (int)getpid());
-  if (!to_stderr) close(file);
+  file = to_stderr ? STDERR_FILENO : kscout_open_to_append(report);
+  snprintf(text, sizeof text,
+           "kscout exec: process %d: no call of a BLAS, cuBLAS, cuBLASLt or cuDNN was seen\n", (int)getpid());
+  error = file < 0 ? errno : kscout_write(file, text, strlen(text));
+  if (!to_stderr && file >= 0) close(file);
+  if (error) kscout_say("%s: cannot be written: %s", report, strerror(error));
 }
 
 static void end_process(void) {

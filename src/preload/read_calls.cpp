@@ -356,6 +356,8 @@ Passed read_operands(const kscout_matmul_call& call, const Library& library, con
 }
 
 Unread read(const kscout_blas_call& call, GemmProblem& problem) noexcept {
+  if (call.integer_bits == 0) return Unread::integers;
+  if (call.transa < 0 || call.transb < 0) return Unread::sizes;
   return set_problem({.transa = call.transa != 0,
                       .transb = call.transb != 0,
                       .m = call.m,

@@ -32,8 +32,9 @@ enum class Unread : std::uint8_t {
   descriptors,
   graph,
   tensors,
+  integers,
 };
-inline constexpr std::array<std::string_view, 12> kUnreadWords = {
+inline constexpr std::array<std::string_view, 13> kUnreadWords = {
     "",
     "alpha or beta in the GPU's memory",
     "types that KernelScout has no name for, or C and D of different types",
@@ -42,10 +43,11 @@ inline constexpr std::array<std::string_view, 12> kUnreadWords = {
     "a matrix that is not column-major",
     "scales for parts of a matrix",
     "a batch whose items share an operand",
-    "sizes or leading dimensions that are empty or wrong",
+    "sizes, leading dimensions or words that are empty or wrong",
     "descriptors that cannot be read",
     "a plan of cuDNN other than one convolution with alpha 1 and beta 0",
     "a convolution whose tensors are not all channels-last or all channels-first, or have gaps",
+    "a BLAS of which nobody knows whether its integers have 32 or 64 bits",
 };
 
 /// Why a product whose problem is known is left to the library.
@@ -73,7 +75,7 @@ enum class Passed : std::uint8_t {
   off,
   gpu,
   capture,
-  workspace,
+  memory,
   classes,
   failed,
 };
@@ -98,7 +100,7 @@ inline constexpr std::array<std::string_view, 23> kPassedWords = {
     "serving is off",
     "another GPU or context than that of the first product",
     "first call of the problem, or no workspace reserved, during the capture of a graph",
-    "no memory is left for the workspace",
+    "no memory is left",
     "policy batch-invariant has no class of the weight (kscout classes)",
     "our code failed",
 };

@@ -13,13 +13,24 @@
 #include <unistd.h>
 
 #include "op/problem_sets.h"
+#include "preload/apart.h"
+#include "preload/say.h"
 
 namespace kscout::preload {
 
 namespace {
 
+/// Returns false with errno.
 bool write_at(int file, std::string_view text, std::int64_t at) {
-  return pwrite(file, text.data(), text.size(), at) == static_cast<ssize_t>(text.size());
+  while (!text.empty()) {
+    const ssize_t written = pwrite(file, text.data(), text.size(), at);
+    if (written < 0 && errno == EINTR) continue;
+    if (written == 0) errno = ENOSPC;
+    if (written <= 0) return false;
+    text.remove_prefix(static_cast<std::size_t>(written));
+    at += written;
+  }
+  return true;
 }
 
 /// The calls, and the time of all of them, of fixed width. The first call may load the kernel, and the GPU
@@ -109,19 +120,19 @@ bool Record::write_rows(int file) {
 
 void Record::write() noexcept {
   if (file_.empty()) return;
-  const int file = open(file_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-  bool written = false;
+  int error = ENOMEM;
   try {
-    written = file >= 0 && (!lock(file) || write_rows(file));  // without the lock: next time
-  } catch (...) {
-    errno = ENOMEM;
+    run_apart([&] {
+      const int file = open(file_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0666);
+      const bool written = file >= 0 && (!lock(file) || write_rows(file));  // without the lock: next time
+      error = written ? 0 : errno;
+      if (file >= 0) close(file);
+    });
+  } catch (...) {  // no memory
   }
-  if (!written) {
-    std::fprintf(stderr, "kscout exec: %s: cannot be written, and is written no more: %s\n", file_.c_str(),
-                 std::strerror(errno));
-    file_.clear();
-  }
-  if (file >= 0) close(file);
+  if (error == 0) return;
+  kscout_say("%s: cannot be written, and is written no more: %s", file_.c_str(), std::strerror(error));
+  file_.clear();
 }
 
 }  // namespace kscout::preload

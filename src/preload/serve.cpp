@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <filesystem>
 #include <limits>
+#include <new>
 #include <string_view>
 #include <utility>
 
@@ -23,6 +23,8 @@
 #include "dispatch/padding.h"
 #include "dispatch/solver.h"
 #include "dispatch/timed_choice.h"
+#include "preload/apart.h"
+#include "preload/say.h"
 #include "provider/cublaslt/cublaslt.h"
 #include "provider/hopper/hopper.h"
 #include "provider/joint.h"
@@ -117,9 +119,7 @@ ServeSettings ServeSettings::from_environment(std::string& wrong) {
   if (const char* const config = std::getenv("CUBLAS_WORKSPACE_CONFIG");
       settings.refine && config && *config) {
     settings.refine = false;
-    std::fprintf(stderr,
-                 "kscout exec: CUBLAS_WORKSPACE_CONFIG asks for equal results in every run: --refine times "
-                 "nothing\n");
+    kscout_say("CUBLAS_WORKSPACE_CONFIG asks for equal results in every run: --refine times nothing");
   }
   settings.batch_invariant = policy_setting(wrong);
   settings.db = decision_file();
@@ -252,6 +252,11 @@ Passed Server::serve(const GemmProblem& problem, const Known& known, const Opera
   Passed why = Passed::failed;
   try {
     why = try_serve(problem, known.decision, operands);
+  } catch (const PartialResult& error) {
+    kscout_say("a kernel failed after it had added to C, which nothing can undo: %s", error.what());
+    std::abort();
+  } catch (const std::bad_alloc&) {
+    why = Passed::memory;
   } catch (...) {  // the library computes it
   }
   pass(why);
@@ -301,7 +306,7 @@ Passed Server::try_serve(const GemmProblem& problem, Decision* one, const Operan
       const CaptureAside aside(driver_);
       hold = workspaces_->hold();
       workspace = workspaces_->take(operands.stream, one->workspace_bytes, capturing);
-      if (!workspace) return capturing ? Passed::capture : Passed::workspace;
+      if (!workspace) return capturing ? Passed::capture : Passed::memory;
       if (!capturing && (one->workspace_bytes <= kSmallReserve || operands.stream))
         workspaces_->reserve(one->workspace_bytes);
     }
@@ -325,6 +330,7 @@ Passed Server::try_serve(const GemmProblem& problem, Decision* one, const Operan
                      workspace, {operands.stream});
   } catch (...) {
     one->failed = true;
+    if (turn.timed) one->contest->add(turn, span, false, timer_);
     throw;
   }
   if (turn.timed) one->contest->add(turn, span, timer_.stop(span, operands.stream), timer_);
@@ -349,10 +355,10 @@ void Server::settle(Decision& one) noexcept {
     one.saved_us = result->library_us - result->pick_us;
   }
   try {
-    store(one.contest->pick(), *result, library_config(), print(kLimits), *gpu_, settings_.db);
+    run_apart(
+        [&] { store(one.contest->pick(), *result, library_config(), print(kLimits), *gpu_, settings_.db); });
   } catch (const std::exception& error) {  // other processes have to time the problem again
-    if (!reported_lost_.exchange(true))
-      std::fprintf(stderr, "kscout exec: what --refine timed is not stored: %s\n", error.what());
+    if (!reported_lost_.exchange(true)) kscout_say("what --refine timed is not stored: %s", error.what());
   }
 }
 
@@ -392,22 +398,29 @@ Server::Decision* Server::decide(const GemmProblem& problem) {
   if (decisions_.size() >= (settings_.batch_invariant ? kMaxDecisionsInClasses : kMaxDecisions))
     return nullptr;
   const CaptureAside aside(driver_);
-  if (!open_) open();
+  if (!open_) run_apart([&] { open(); });
   if (off_) return nullptr;
   auto decision = std::make_unique<Decision>();
   try {
-    settings_.batch_invariant ? choose_in_class(problem, *decision) : choose(problem, *decision);
+    run_apart([&] {
+      settings_.batch_invariant ? choose_in_class(problem, *decision) : choose(problem, *decision);
+    });
   } catch (const Error& error) {
     decision->why = error.code() == Errc::unsupported ? Passed::kernel : Passed::failed;
     if (settings_.batch_invariant) {
       decision->why = Passed::classes;
       report_without_class(error.what());
     }
+  } catch (const std::bad_alloc&) {  // the next call tries again
+    throw;
   } catch (const std::exception&) {
     decision->why = Passed::failed;
   }
+  const bool has_contest = decision->contest != nullptr;
   const std::scoped_lock changing(looking_);
-  return decisions_.emplace(problem, std::move(decision)).first->second.get();
+  Decision* const kept = decisions_.emplace(problem, std::move(decision)).first->second.get();
+  if (has_contest) contests_.fetch_add(1, kRelaxed);
+  return kept;
 }
 
 void Server::open() {
@@ -484,7 +497,7 @@ Server::Chooser* Server::chooser(const GemmProblem& problem) {
 
 void report_without_class(const char* why) noexcept {
   static std::atomic<bool> reported = false;
-  if (!reported.exchange(true)) std::fprintf(stderr, "kscout exec: %s (--report counts such calls)\n", why);
+  if (!reported.exchange(true)) kscout_say("%s (--report counts such calls)", why);
 }
 
 void Server::set_alignment(const Solution& solution, Decision& decision) {
@@ -568,14 +581,13 @@ void Server::choose(const GemmProblem& problem, Decision& decision) {
   if (settings_.refine && !is_timed && !forced && !decision.replaces_wrong) {
     decision.contest = std::make_unique<Contest>(
         Contest::Pick{problem, form.problem, solution.choice.config, solution.copies_us});
-    contests_.fetch_add(1, kRelaxed);
   }
   set_alignment(solution, decision);
   if (decision.replaces_wrong && !std::exchange(reported_wrong_, true)) {
-    std::fprintf(stderr,
-                 "kscout exec: %s: cuBLASLt suggests an algorithm that is known to give wrong results; "
-                 "another one computes it (--report counts such calls)\n",
-                 print(problem).c_str());
+    kscout_say(
+        "%s: cuBLASLt suggests an algorithm that is known to give wrong results; another one computes it "
+        "(--report counts such calls)",
+        print(problem).c_str());
   }
 }
 

@@ -10,8 +10,18 @@
 
 #define TAKEN __attribute__((visibility("default")))
 
-/* The original of an entry, or null, which is reported once. */
+/* Finds a function of a library that the program has loaded: see kscout_find. */
+void* find(const char* library, const char* symbol);
+/* The original of an entry of a CUDA library, or null, which is reported once. */
 void* original(enum kscout_entry entry);
+
+/* The original of a function of a BLAS. */
+struct blas_original {
+  void* function;   /* null, which is reported, where no loaded library has it */
+  int integer_bits; /* 32 or 64; 0: unknown */
+};
+/* `caller`: the address to which the call returns. */
+struct blas_original blas_original(enum kscout_entry entry, const void* caller);
 
 /* Begins a call. Null where nothing is to be served or counted: inside of another call, or without a core. */
 const struct kscout_core* begin(void);

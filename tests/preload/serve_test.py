@@ -432,6 +432,31 @@ class ServeTest(unittest.TestCase):
         self.assertEqual(self.text(self.log).count("prepare"), 1)
         self.assertEqual(self.exec("threads", HOST_GPU_FAIL="run"), ["passed"])
 
+    def check_all_counted(self, words, **how):
+        """Each product is right, whoever computed it, and is counted once."""
+        answers = self.exec(*words, HOST_GPU_SKIP="", stderr=r"(kscout exec: .*\n)*", **how)
+        self.assertLessEqual(set(answers), {"served", "passed"}, how)
+        report = self.text(self.report)
+        if "process" in report:
+            counts = [int(count) for count in re.findall(r"\n  (\d+) (?:served|passed on)", report)]
+            self.assertEqual(sum(counts), len(words), report)
+        return answers.count("served")
+
+    def test_each_allocation_of_ours_fails_once(self):
+        served = at = 0
+        while at < 150000:
+            at += 1 + int(at > 4) * at
+            for options in ([], ["--refine"]):
+                served += self.check_all_counted(["gemm", "gemm", "twice"], options=options, FAULT_AT=str(at),
+                                                 LD_PRELOAD=os.path.join(TESTS, "libpreload_faults.so"))
+        self.assertGreater(served, 40)
+
+    def test_each_launch_fails_once(self):
+        for at in range(1, 9):
+            self.check_all_counted(["gemm"] * 16, options=["--refine"], HOST_GPU_FAIL=f"run:{at}")
+            if at <= 6:  # the picks of a contest; it ends all the same
+                self.assertIn("1 problems timed by --refine", self.text(self.report))
+
     def test_without_a_gpu_or_a_model_the_library_computes(self):
         self.assertEqual(self.exec("gemm", KSCOUT_CUDA_MODULE=os.path.join(self.folder, "none.so")), ["passed"])
         self.assertRegex(self.text(self.report), "serving is off: .*none.so does not exist")

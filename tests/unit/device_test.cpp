@@ -163,6 +163,24 @@ TEST(Device, HighwayAgreesWithTheDetectedInstructionSet) {
   EXPECT_EQ(detect_cpu().isa, avx512 ? "avx512" : (targets & HWY_AVX2) ? "avx2" : "scalar");
 }
 
+TEST(Device, TheProcessorDecidesWhatItComputes) {
+  Device promised = device_preset("epyc-9654");
+  ASSERT_EQ(promised.isa, "avx512");
+  Device emulated = promised;
+  use_instruction_set(emulated, InstructionSet::avx2);  // /proc/cpuinfo is that of an emulator's host
+  EXPECT_EQ(emulated.isa, "avx2");
+  EXPECT_EQ(emulated.arch, "zen4-avx2");
+  EXPECT_EQ(emulated.vector_bytes, 32);
+  Device unknown = emulated;
+  unknown.arch = "unknown";
+  unknown.isa = "scalar";  // there is no /proc/cpuinfo
+  use_instruction_set(unknown, InstructionSet::avx512_dl);
+  EXPECT_EQ(unknown.isa, "avx512");
+  EXPECT_EQ(unknown.vector_bytes, 64);
+  use_instruction_set(promised, InstructionSet::avx512);
+  EXPECT_EQ(promised, device_preset("epyc-9654"));
+}
+
 TEST(Device, DetectsThisMachineTheSameWayTwice) {
   const Device here = find_device("auto");
   EXPECT_EQ(here, detect_cpu());

@@ -29,8 +29,8 @@ static int32_t run(const kscout_kernel* self, const kscout_kernel_shape* s, cons
       for (int64_t j = column; j < min(column + n, s->n); ++j) {
         double sum = 0;
         for (int64_t k = 0; k < s->k; ++k) sum += (double)a[i * s->lda + k] * b[j * s->ldb + k];
-        c[i * s->ldc + j] =
-            (float)(call->alpha * sum + (call->beta != 0 ? call->beta * c[i * s->ldc + j] : 0));
+        c[i * s->ldc + j] = (float)((call->alpha != 0 ? call->alpha * sum : 0) +
+                                    (call->beta != 0 ? call->beta * c[i * s->ldc + j] : 0));
       }
   }
   return KSCOUT_KERNEL_OK;

@@ -1,8 +1,12 @@
 #include "backend/cpu/common/thread_pool.h"
 
+#include <cfenv>
+#include <chrono>
 #include <system_error>
 
 #if defined(__linux__)
+#include <csignal>
+
 #include <pthread.h>
 #include <sched.h>
 #endif
@@ -18,6 +22,7 @@ namespace {
 
 /// Longer than the pause between two calls of a layer, shorter than a time slice.
 constexpr int kSpins = 2000;
+constexpr std::chrono::seconds kIdle{1};
 
 void relax() noexcept {
 #if defined(__x86_64__)
@@ -25,7 +30,52 @@ void relax() noexcept {
 #endif
 }
 
+#if defined(__x86_64__)
+/// Bits of the control word MXCSR ("Intel 64 and IA-32 Architectures Software Developer's Manual", vol. 1,
+/// 10.2.3): flush to zero, rounding, denormals are zeros; and all exceptions masked.
+constexpr unsigned kModes = 0xE040, kNoTraps = 0x1F80;
+unsigned float_control() noexcept { return _mm_getcsr() & kModes; }
+void set_float_control(unsigned modes) noexcept { _mm_setcsr(modes | kNoTraps); }
+#elif defined(__aarch64__)
+/// Bits of the register FPCR ("Arm Architecture Reference Manual", C5.2): rounding, flush to zero, default
+/// NaN. All trap bits stay 0.
+constexpr unsigned kModes = 0x07C00000;
+unsigned float_control() noexcept {
+  std::uint64_t bits = 0;
+  __asm__ volatile("mrs %0, fpcr" : "=r"(bits));
+  return static_cast<unsigned>(bits) & kModes;
+}
+void set_float_control(unsigned modes) noexcept {
+  __asm__ volatile("msr fpcr, %0" : : "r"(std::uint64_t{modes}));
+}
+#else
+unsigned float_control() noexcept { return static_cast<unsigned>(std::fegetround()); }
+void set_float_control(unsigned modes) noexcept { std::fesetround(static_cast<int>(modes)); }
+#endif
+
 thread_local bool inside_part = false;
+
+#if defined(__linux__)
+/// Blocks signals in the calling thread, except those that its own instructions raise. A new thread inherits
+/// the mask.
+class BlockedSignals {
+ public:
+  BlockedSignals() noexcept {
+    sigset_t blocked;
+    sigfillset(&blocked);
+    for (const int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS}) sigdelset(&blocked, own);
+    pthread_sigmask(SIG_SETMASK, &blocked, &before_);
+  }
+  ~BlockedSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  BlockedSignals(const BlockedSignals&) = delete;
+  BlockedSignals& operator=(const BlockedSignals&) = delete;
+
+ private:
+  sigset_t before_;
+};
+#else
+struct BlockedSignals {};
+#endif
 
 #if defined(__linux__)
 std::vector<int> allowed_cores() {
@@ -77,19 +127,32 @@ void ThreadPool::reserve(int parts) {
   add_workers(parts);
 }
 
-void ThreadPool::add_workers(int parts) {
-  while (static_cast<int>(workers_.size()) < parts - 1) {
-    auto worker = std::make_unique<Worker>();
-    const int part = static_cast<int>(workers_.size()) + 1;
-    try {
-      worker->thread = std::thread(&ThreadPool::work, this, std::ref(*worker), part);
-    } catch (const std::system_error& error) {
-      fail(Errc::device_failure, "cannot start worker thread {} of {}: {}", part, parts - 1, error.what());
-    }
+std::unique_ptr<ThreadPool::Worker> ThreadPool::start_worker(int part, int workers) {
+  auto worker = std::make_unique<Worker>();
+  try {
+    [[maybe_unused]] const BlockedSignals blocked;
+    worker->thread = std::thread(&ThreadPool::work, this, std::ref(*worker), part);
+  } catch (const std::system_error& error) {
+    fail(Errc::device_failure, "cannot start worker thread {} of {}: {}", part, workers, error.what());
+  }
 #if defined(__linux__)
-    if (pinned_) pin_thread(worker->thread.native_handle(), static_cast<std::size_t>(part), true);
+  if (pinned_) pin_thread(worker->thread.native_handle(), static_cast<std::size_t>(part), true);
 #endif
-    workers_.push_back(std::move(worker));
+  return worker;
+}
+
+void ThreadPool::add_workers(int parts) {
+  for (int part = 1; part < parts; ++part) {
+    const auto at = static_cast<std::size_t>(part - 1);
+    if (at < workers_.size() && !workers_[at]->has_ended) continue;
+    if (at == workers_.size()) workers_.reserve(workers_.size() + 1);  // before the thread runs
+    auto worker = start_worker(part, parts - 1);
+    if (at == workers_.size()) {
+      workers_.push_back(std::move(worker));
+    } else {
+      workers_[at]->thread.join();
+      workers_[at] = std::move(worker);
+    }
   }
 }
 
@@ -99,7 +162,7 @@ void ThreadPool::run(int parts, Part part, void* data) noexcept {
     return;
   }
   try {
-    add_workers(parts);  // adds none, unless the process was forked
+    add_workers(parts);  // adds none, unless the process was forked or was idle
   } catch (...) {
     busy_.unlock();
     for (int i = 0; i < parts; ++i) part(data, i);
@@ -107,11 +170,12 @@ void ThreadPool::run(int parts, Part part, void* data) noexcept {
   }
   part_ = part;
   data_ = data;
+  float_control_ = float_control();
   pending_.store(parts - 1, std::memory_order_relaxed);
   for (int i = 0; i < parts - 1; ++i) {
     Worker& worker = *workers_[static_cast<std::size_t>(i)];
     worker.ticket.fetch_add(1, std::memory_order_seq_cst);
-    if (worker.sleeping.load(std::memory_order_seq_cst)) worker.ticket.notify_one();
+    if (worker.sleeping.load(std::memory_order_seq_cst)) wake(worker);
   }
   inside_part = true;
   part(data, 0);
@@ -137,6 +201,28 @@ bool ThreadPool::take(Worker& worker, std::uint32_t ticket) noexcept {
   return worker.taken.compare_exchange_strong(before, ticket, std::memory_order_acq_rel);
 }
 
+void ThreadPool::wake(Worker& worker) noexcept {
+  { const std::scoped_lock lock(worker.waking); }
+  worker.signal.notify_one();
+}
+
+bool ThreadPool::sleep(Worker& worker, std::uint32_t seen) {
+  for (;;) {
+    std::unique_lock lock(worker.waking);
+    worker.sleeping.store(true, std::memory_order_seq_cst);
+    const bool woken = worker.signal.wait_for(
+        lock, kIdle, [&] { return worker.ticket.load(std::memory_order_seq_cst) != seen; });
+    worker.sleeping.store(false, std::memory_order_relaxed);
+    if (woken) return !stop_;
+    lock.unlock();
+    if (!busy_.try_lock()) continue;  // a call may have begun
+    worker.has_ended = worker.ticket.load(std::memory_order_relaxed) == seen;
+    const bool ends = worker.has_ended;
+    busy_.unlock();
+    if (ends) return false;
+  }
+}
+
 void ThreadPool::work(Worker& worker, int part) {
   inside_part = true;
   for (std::uint32_t seen = 0;;) {
@@ -145,14 +231,11 @@ void ThreadPool::work(Worker& worker, int part) {
       relax();
       ++spins;
     }
-    if (spins == kSpins) {
-      worker.sleeping.store(true, std::memory_order_seq_cst);
-      worker.ticket.wait(seen, std::memory_order_seq_cst);
-      worker.sleeping.store(false, std::memory_order_relaxed);
-    }
+    if (spins == kSpins && !sleep(worker, seen)) return;
     if (stop_) return;
     seen = worker.ticket.load(std::memory_order_acquire);
     if (!take(worker, seen)) continue;
+    set_float_control(float_control_);
     part_(data_, part);
     pending_.fetch_sub(1, std::memory_order_release);
   }
@@ -163,8 +246,9 @@ void ThreadPool::pin(bool pinned) {
   const std::scoped_lock lock(busy_);
   pinned_ = pinned;
   pin_thread(pthread_self(), 0, pinned);
-  for (std::size_t i = 0; i < workers_.size(); ++i)
-    pin_thread(workers_[i]->thread.native_handle(), i + 1, pinned);
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    if (!workers_[i]->has_ended) pin_thread(workers_[i]->thread.native_handle(), i + 1, pinned);
+  }
 #else
   pinned_ = pinned;
 #endif
@@ -174,7 +258,7 @@ ThreadPool::~ThreadPool() {
   stop_ = true;
   for (auto& worker : workers_) {
     worker->ticket.fetch_add(1, std::memory_order_seq_cst);
-    worker->ticket.notify_one();
+    wake(*worker);
     worker->thread.join();
   }
 }

@@ -5,10 +5,16 @@
 ///     pool.run(2, [](void* data, int part) { ... }, &data);   // part 0 in this thread, part 1 in a worker
 ///
 /// Workers spin for a short while after their last part and then sleep. Consecutive calls therefore start at
-/// once, and an idle program uses no CPU time. The calling thread also runs the parts that no worker has
-/// begun when its own is done: other programs may use the workers' cores. Threads do not survive fork(): a
-/// child process starts its own when it first needs them, and objects made before the fork keep working.
+/// once, and an idle program uses no CPU time. A worker that slept for a second ends, so that it does not
+/// keep a process alive whose own threads have all ended; the next call starts it again. The calling thread
+/// also runs the parts that no worker has begun when its own is done: other programs may use the workers'
+/// cores. Threads do not survive fork(): a child process starts its own when it first needs them, and objects
+/// made before the fork keep working.
+///
+/// Each part runs with the calling thread's rounding and flush-to-zero mode, without traps in workers. The
+/// program's signals are blocked in workers, so that its handlers run in threads of its own.
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -46,11 +52,18 @@ class ThreadPool {
     std::atomic<std::uint32_t> ticket{0};  ///< grows by 1 per task; workers wait for a change
     std::atomic<std::uint32_t> taken{0};   ///< the last ticket whose part some thread has begun
     std::atomic<bool> sleeping{false};
+    std::mutex waking;  ///< guards no data: no signal is lost between the worker's last look and its sleep
+    std::condition_variable signal;
+    bool has_ended = false;  ///< guarded by busy_
     std::thread thread;
   };
   /// Whether the calling thread has to run the part of this ticket.
   static bool take(Worker& worker, std::uint32_t ticket) noexcept;
   void work(Worker& worker, int part);
+  static void wake(Worker& worker) noexcept;
+  /// Sleeps until the ticket differs from `seen`. Returns false when the worker has to end.
+  bool sleep(Worker& worker, std::uint32_t seen);
+  std::unique_ptr<Worker> start_worker(int part, int workers);
   void add_workers(int parts);  ///< requires busy_
 
   void forget_workers() noexcept;  ///< called in a child process
@@ -59,6 +72,7 @@ class ThreadPool {
   std::vector<std::unique_ptr<Worker>> workers_;
   Part part_ = nullptr;
   void* data_ = nullptr;
+  unsigned float_control_ = 0;  ///< of the calling thread
   std::atomic<bool> stop_ = false;
   bool pinned_ = false;
   alignas(64) std::atomic<int> pending_{0};

@@ -147,7 +147,7 @@ void run_part(const GemmPlan& plan, const GemmBuffers& buffers, float* workspace
 }
 
 void run_block(const GemmPlan& plan, const Block& block) noexcept {
-  if (block.k == 0) {
+  if (block.k == 0 || block.alpha == 0) {  // as in BLAS: A and B are not read
     scale(block.c, block.ldc, block.m, block.n, block.beta);
     apply_epilogue(plan, block, 0, 0, block.m, block.n);
   } else if (plan.config.kind == NativeKind::small) {

@@ -107,7 +107,7 @@ __device__ std::uint32_t pair(float x, float y) {
 /// The element of C of a sum, before it is rounded.
 template <class T>
 __device__ float element(const Job& job, float sum, int column) {
-  float x = job.alpha * sum;
+  float x = job.alpha != 0 ? job.alpha * sum : 0;  // as in BLAS: A and B do not count
   if (job.bias && column < job.n) x += static_cast<float>(static_cast<const T*>(job.bias)[column]);
   if (job.activation == Activation::relu) return fmaxf(x, 0);
   // The tanh form of GELU: 0.5 (1 + tanh(y)) = 1 / (1 + exp(-2 y)).
