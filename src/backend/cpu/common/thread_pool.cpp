@@ -150,7 +150,6 @@ void ThreadPool::add_workers(int parts) {
     if (at == workers_.size()) {
       workers_.push_back(std::move(worker));
     } else {
-      workers_[at]->thread.join();
       workers_[at] = std::move(worker);
     }
   }
@@ -216,8 +215,11 @@ bool ThreadPool::sleep(Worker& worker, std::uint32_t seen) {
     if (woken) return !stop_;
     lock.unlock();
     if (!busy_.try_lock()) continue;  // a call may have begun
-    worker.has_ended = worker.ticket.load(std::memory_order_relaxed) == seen;
-    const bool ends = worker.has_ended;
+    const bool ends = worker.ticket.load(std::memory_order_relaxed) == seen;
+    if (ends) {
+      worker.thread.detach();  // nobody may come to join it
+      worker.has_ended = true;
+    }
     busy_.unlock();
     if (ends) return false;
   }
@@ -255,12 +257,16 @@ void ThreadPool::pin(bool pinned) {
 }
 
 ThreadPool::~ThreadPool() {
+  const bool locked = busy_.try_lock();  // no worker ends by itself meanwhile
   stop_ = true;
   for (auto& worker : workers_) {
     worker->ticket.fetch_add(1, std::memory_order_seq_cst);
     wake(*worker);
-    worker->thread.join();
   }
+  for (auto& worker : workers_) {
+    if (worker->thread.joinable()) worker->thread.join();
+  }
+  if (locked) busy_.unlock();
 }
 
 ThreadPool& pool() {
