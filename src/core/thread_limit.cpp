@@ -41,7 +41,7 @@ double quota_of_v1(const std::string& quota_us, const std::string& period_us) {
 /// Folders of the process's cgroup with its quota, innermost first, up to the root of the hierarchy. In a
 /// container the path may be that of the host, and only the root exists.
 struct CgroupFolders {
-  std::vector<std::string> v2, v1;
+  std::vector<std::string> v2, v1_cpu, v1_memory;
 };
 
 void append_up_to_root(const std::string& root, std::string path, std::vector<std::string>& folders) {
@@ -62,7 +62,9 @@ CgroupFolders cgroup_folders(const ReadText& read) {
     const std::string path = line.substr(second + 1);
     if (controllers == ",,") append_up_to_root("/sys/fs/cgroup", path, folders.v2);
     if (controllers.find(",cpu,") != std::string::npos)
-      append_up_to_root("/sys/fs/cgroup/cpu", path, folders.v1);
+      append_up_to_root("/sys/fs/cgroup/cpu", path, folders.v1_cpu);
+    if (controllers.find(",memory,") != std::string::npos)
+      append_up_to_root("/sys/fs/cgroup/memory", path, folders.v1_memory);
   }
   return folders;
 }
@@ -93,9 +95,21 @@ double cpu_quota(const ReadText& read) {
   const CgroupFolders folders = cgroup_folders(read);
   for (const std::string& folder : folders.v2)
     least = std::min(least, quota_of_v2(read(folder + "/cpu.max")));
-  for (const std::string& folder : folders.v1)
+  for (const std::string& folder : folders.v1_cpu)
     least =
         std::min(least, quota_of_v1(read(folder + "/cpu.cfs_quota_us"), read(folder + "/cpu.cfs_period_us")));
+  return least;
+}
+
+double memory_quota(const ReadText& read) {
+  double least = kNoQuota;
+  const CgroupFolders folders = cgroup_folders(read);
+  const auto lower_to = [&](const std::string& text) {
+    const double bytes = number_at_start(text);  // "max": no number
+    if (bytes > 0) least = std::min(least, bytes);
+  };
+  for (const std::string& folder : folders.v2) lower_to(read(folder + "/memory.max"));
+  for (const std::string& folder : folders.v1_memory) lower_to(read(folder + "/memory.limit_in_bytes"));
   return least;
 }
 
@@ -103,7 +117,7 @@ double throttled_periods(const ReadText& read) {
   constexpr std::string_view kCount = "nr_throttled ";
   double sum = 0;
   const CgroupFolders folders = cgroup_folders(read);
-  for (const auto* all : {&folders.v2, &folders.v1}) {
+  for (const auto* all : {&folders.v2, &folders.v1_cpu}) {
     for (const std::string& folder : *all) {
       const std::string text = read(folder + "/cpu.stat");
       const std::size_t at = text.find(kCount);
@@ -118,13 +132,7 @@ std::string ThreadLimit::refusal(int wanted) const {
                      threads == 1 ? "is" : "are", because);
 }
 
-ThreadLimit thread_limit(int asked, const Device& device) {
-  if (asked < 0)
-    fail(Errc::invalid_argument, "threads={}: must be at least 1, or 0 for the default limit", asked);
-  if (asked > 0) return {asked, "asked for"};
-  if (const std::string text = environment("KSCOUT_THREADS"); !text.empty())
-    return {parse_threads("KSCOUT_THREADS", text), "KSCOUT_THREADS"};
-  if (device.kind != DeviceKind::cpu) return {};
+ThreadLimit present_thread_limit() {
   ThreadLimit limit;
   // "4,2" is for nested regions: the first number belongs to the outermost region. Values that OpenMP ignores
   // are ignored here.
@@ -134,6 +142,17 @@ ThreadLimit thread_limit(int asked, const Device& device) {
         "the CPUs that this process may use");
   const double quota = cpu_quota(read_text_file);
   lower(limit, std::max(std::floor(quota), 1.0), fmt::format("the cgroup's CPU quota of {:.3g} CPUs", quota));
+  return limit;
+}
+
+ThreadLimit thread_limit(int asked, const Device& device) {
+  if (asked < 0)
+    fail(Errc::invalid_argument, "threads={}: must be at least 1, or 0 for the default limit", asked);
+  if (asked > 0) return {asked, "asked for"};
+  if (const std::string text = environment("KSCOUT_THREADS"); !text.empty())
+    return {parse_threads("KSCOUT_THREADS", text), "KSCOUT_THREADS"};
+  if (device.kind != DeviceKind::cpu) return {};
+  const ThreadLimit limit = present_thread_limit();
   const bool limits = !(limit.threads >= device.cores);
   return limits && device.name == detect_cpu().name ? limit : ThreadLimit{};
 }

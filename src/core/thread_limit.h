@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Determines how many threads a kernel on the CPU may use.
+/// Determines how many threads a kernel on the CPU may use, and the quotas of the process.
 ///
 ///     const ThreadLimit limit = thread_limit(/*asked=*/0, device);
 ///     if (!limit.admits(threads)) refuse(limit.refusal(threads));
@@ -27,9 +27,14 @@ struct ThreadLimit {
 /// quota (rounded down, at least 1). Throws invalid_argument when a variable is not a number or below 1.
 ThreadLimit thread_limit(int asked, const Device& device);
 
+/// The minimum of OMP_NUM_THREADS, the CPUs and the quota, as they are now. Reads files.
+ThreadLimit present_thread_limit();
+
 /// CPUs that the quotas of the process's cgroup and its parents allow, cgroup versions 1 and 2; infinite
 /// without a quota.
 double cpu_quota(const ReadText& read);
+/// Bytes that the process's cgroup and its parents allow; infinite without a limit.
+double memory_quota(const ReadText& read);
 /// How often the quota has stopped the process's cgroup so far; 0 when the system does not report it.
 double throttled_periods(const ReadText& read);
 /// The content of a file, "" when there is none.

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "core/fail.h"
+#include "core/thread_limit.h"
 #include "instruments/elements.h"
 #include "instruments/freivalds.h"
 #include "measure/measured_backend.h"
@@ -98,7 +99,12 @@ class HostInstruments final : public Instruments {
   Memory& memory() override { return host_memory(); }
 
   double memory_bytes() override {
-    return 0.75 * static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+    static const double bytes = [] {
+      const double physical =
+          static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+      return 0.75 * std::min(physical, memory_quota(read_text_file));
+    }();
+    return bytes;
   }
 
   std::byte* map(std::size_t bytes) override {

@@ -39,7 +39,7 @@ std::string KernelProbe::fault_of(Variant& variant, Backend& backend, const Kern
     }
     GemmOperands& operands = *variant.operands;
     operands.reset_c();
-    workspace_.resize(launch->workspace_bytes());
+    workspace_.resize_workspace(launch->workspace_bytes());
     workspace_.poison();
     device_.time_us(*launch, operands.buffers(), workspace_.data(), 1);
     if (std::string text = operands.damage(); !text.empty()) {

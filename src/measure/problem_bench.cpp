@@ -122,7 +122,7 @@ void ProblemBench::repair() {
 bool ProblemBench::verify(const Candidate& candidate, Launch& launch, Outcome& outcome, double& first_us) {
   {
     const StopWatch watch(spent_.verify);
-    workspace_.resize(launch.workspace_bytes());
+    workspace_.resize_workspace(launch.workspace_bytes());
     workspace_.poison();
     packed_.resize(launch.packed_bytes());
     packed_.poison();

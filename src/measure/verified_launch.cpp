@@ -13,7 +13,7 @@ VerifiedLaunch::VerifiedLaunch(std::unique_ptr<Launch> launch, GemmOperands& ope
       operands_(operands),
       workspace_(3, operands.device()),
       packed_(4, operands.device()) {
-  workspace_.resize(launch_->workspace_bytes());
+  workspace_.resize_workspace(launch_->workspace_bytes());
   packed_.resize(launch_->packed_bytes());
 }
 

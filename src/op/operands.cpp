@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/fail.h"
+#include "core/problem_text.h"
 
 namespace kscout {
 
@@ -43,6 +44,16 @@ void GuardedBuffer::resize(std::size_t bytes, std::size_t offset) {
   offset_ = offset;
   device_.memory().set(payload_ - kGuardBytes, kPaint, kGuardBytes, {});
   device_.memory().set(payload_ + size_, kPaint, kGuardBytes, {});
+}
+
+void GuardedBuffer::resize_workspace(std::size_t bytes) {
+  // Operands may take three quarters of the memory.
+  const double room = device_.memory_bytes() / 3;
+  if (static_cast<double>(bytes) > room) {
+    fail(Errc::unsupported, "a workspace of {:.1f} GB: {:.1f} GB of memory may be used for it here",
+         static_cast<double>(bytes) / 1e9, room / 1e9);
+  }
+  resize(bytes);
 }
 
 void GuardedBuffer::poison() {
@@ -114,9 +125,12 @@ void GemmOperands::make(ProblemRef problem, std::uint64_t seed, const OperandVar
   };
   double needed = accumulate_ ? bytes_of(tensors_.result()) : 0;
   for (const Tensor& tensor : tensors_) needed += bytes_of(tensor);
-  if (const double room = device_.memory_bytes(); needed > room) {
-    fail(Errc::unsupported, "operands of {:.1f} GB: {:.1f} GB of memory may be used for them here",
-         needed / 1e9, room / 1e9);
+  const double of_reference = operation(problem.kind()).reference_bytes(problem);
+  const bool on_host = device_.memory().space().kind == MemoryKind::host;
+  if (const double room = device_.memory_bytes(); needed + (on_host ? of_reference : 0) > room) {
+    fail(Errc::unsupported, "{}: operands of {:.1f} GB{}: {:.1f} GB of memory may be used for them here",
+         print(problem), needed / 1e9,
+         on_host ? fmt::format(", and {:.1f} GB to verify the result", of_reference / 1e9) : "", room / 1e9);
   }
   alpha_ = variant.alpha;
   for (const Tensor& tensor : tensors_) {

@@ -46,6 +46,8 @@ class GuardedBuffer {
   /// payload begins `offset` bytes after an aligned address. Throws device_failure when the system lacks
   /// memory.
   void resize(std::size_t bytes, std::size_t offset = 0);
+  /// resize() for a workspace. Throws unsupported when it needs more than operands leave of the memory.
+  void resize_workspace(std::size_t bytes);
   /// Writes the guard pattern again.
   void repair() { resize(size_, offset_); }
   /// Fills the payload with 0xFF: a NaN in every floating type.
@@ -87,8 +89,8 @@ class GemmOperands {
   /// Fills the operands with values uniform in [-1, 1] (whole numbers -8 to 8 for integer types) that depend
   /// on the seed only, and makes them read-only, except the result. Gaps between lines (leading dimension >
   /// packed) become NaN. Fills the initial C likewise when the problem accumulates; leaves out optional
-  /// operands. Throws unsupported for element types that cannot be generated, and when the operands would
-  /// take more than Instruments::memory_bytes().
+  /// operands. Throws unsupported for element types that cannot be generated, and when the operands, with
+  /// what a reference takes, need more than Instruments::memory_bytes().
   void make(ProblemRef problem, std::uint64_t seed, const OperandVariant& variant = {});
   /// Call it before a verified run: sets every element of C to NaN, or to its initial value when the problem
   /// accumulates.

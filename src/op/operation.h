@@ -181,6 +181,8 @@ class Operation : public OperationFacts {
   virtual void check_buffers(ProblemRef /*problem*/, const Buffers& /*buffers*/) const {}
 
   virtual std::unique_ptr<Reference> reference(ProblemRef problem, const GemmOperands& operands) const = 0;
+  /// Bytes of host memory that a reference of a large problem takes at most.
+  virtual double reference_bytes(ProblemRef problem) const noexcept;
   /// The problem with `gap` elements between the lines of its operands; the same problem where they have
   /// none.
   virtual Problem with_gaps(const Problem& problem, std::int64_t /*gap*/) const { return problem; }

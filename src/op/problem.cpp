@@ -112,6 +112,12 @@ ProblemWords words_of_record(std::uint64_t& rest, const Problem& problem, int ex
 
 CopiedOperands Operation::copied_operands(ProblemRef, const ExecutionForm&) const { return {}; }
 
+double Operation::reference_bytes(ProblemRef problem) const noexcept {
+  // Positions and values of the products of an element, and sums of rows.
+  const ImplicitGemm of = product(problem);
+  return 48 * (static_cast<double>(of.k) + static_cast<double>(of.m) * static_cast<double>(of.groups));
+}
+
 std::vector<std::string_view> Operation::given_names() const {
   std::vector<std::string_view> names;
   for (const ProblemField& field : space.fields) {

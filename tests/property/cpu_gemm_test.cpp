@@ -87,7 +87,10 @@ void check_one(const GemmProblem& p, const NativeConfig& config, Rng& rng, doubl
                             .alpha = alpha,
                             .beta = beta,
                             .bias = has_bias(p.epilogue) ? bias.data() : nullptr};
+  const std::size_t a_elements = operand_elements(p).a;
+  if (alpha == 0) std::fill_n(x.a.data(), a_elements, std::numeric_limits<float>::quiet_NaN());
   launch->run(buffers, workspace.data());
+  if (alpha == 0) std::fill_n(x.a.data(), a_elements, 0.0F);  // as in BLAS, A was not read
   expect_product(p, buffers, x);
 }
 
@@ -114,7 +117,7 @@ TEST_P(CpuGemm, MatchesFloat64OnRandomProblems) {
     GemmProblem p = random_problem(rng);
     p.epilogue = random_epilogue(rng);
     const NativeConfig config = random_config(rng, isa, kind, signature_of(p));
-    const double alpha = one_of(rng, {1.0, -0.5, 2.0});
+    const double alpha = one_of(rng, {1.0, -0.5, 2.0, 0.0});
     check_one(p, config, rng, alpha, p.accumulate ? one_of(rng, {1.0, -1.5}) : 0.0);
     if (HasFatalFailure()) return;
   }

@@ -52,6 +52,19 @@ TEST(ThreadLimit, QuotasOfBothCgroupVersionsAreRead) {
             5);
 }
 
+TEST(ThreadLimit, MemoryLimitsOfBothCgroupVersionsAreRead) {
+  EXPECT_TRUE(std::isinf(memory_quota(recorded({}))));
+  const std::pair<std::string, std::string> second{"/proc/self/cgroup", "0::/app/job\n"};
+  EXPECT_EQ(memory_quota(recorded({second,
+                                   {"/sys/fs/cgroup/app/job/memory.max", "max\n"},
+                                   {"/sys/fs/cgroup/app/memory.max", "2000000000\n"}})),
+            2e9);
+  EXPECT_EQ(memory_quota(recorded({{"/proc/self/cgroup", "7:memory:/x\n4:cpu,cpuacct:/box\n"},
+                                   {"/sys/fs/cgroup/memory/x/memory.limit_in_bytes", "1000000000\n"},
+                                   {"/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712"}})),
+            1e9);
+}
+
 /// Sets a variable while it lives.
 class Variable {
  public:

@@ -151,35 +151,41 @@ ConvReference::ConvReference(const ConvProblem& problem, const GemmOperands& ope
   const Signature signature = signature_of(problem);
   const double store_round_off = round_off(signature.dtype_c), store_step = step(signature.dtype_c);
   const bool in_parts = problem.op == Op::conv_bwd_weight;
-  // One gather for all elements, because each gather is a transfer on a GPU.
+  const std::vector<double> biases = biases_of(problem, operands, places_);
+  // One gather for many elements, because each gather is a transfer on a GPU.
   ConvProducts all;
   std::vector<std::size_t> ends;
+  const auto add_elements = [&] {
+    std::vector<double> a(all.a.size()), b(all.b.size());
+    device_.gather(signature.dtype_a, operands.a(), all.a, a);
+    device_.gather(signature.dtype_b, operands.b(), all.b, b);
+    std::size_t i = 0;
+    for (const std::size_t end : ends) {
+      const auto count = static_cast<std::int64_t>(end - i);
+      double value = biases[elements_.size()], square_a = 0, square_b = 0;
+      for (; i < end; ++i) {
+        value += a[i] * b[i];
+        square_a += a[i] * a[i];
+        square_b += b[i] * b[i];
+      }
+      const double norms = std::sqrt(square_a * square_b);
+      const double terms = std::sqrt(std::max(1.0, static_cast<double>(count)));
+      const double parts = in_parts ? kPartsSlack * store_round_off * norms / terms : 0;
+      elements_.push_back(
+          {value, kSlack * sum_round_off(signature.dtype_a, signature.dtype_acc, count) * norms + parts +
+                      kStoreSlack * (store_round_off * std::abs(value) + store_step)});
+    }
+    all = {};
+    ends.clear();
+  };
   for (const std::int64_t place : places_) {
     const ConvProducts products = conv_products(problem, place);
     all.a.insert(all.a.end(), products.a.begin(), products.a.end());
     all.b.insert(all.b.end(), products.b.begin(), products.b.end());
     ends.push_back(all.a.size());
+    if (static_cast<double>(all.a.size()) >= 2 * kDrawnProducts) add_elements();
   }
-  std::vector<double> a(all.a.size()), b(all.b.size());
-  device_.gather(signature.dtype_a, operands.a(), all.a, a);
-  device_.gather(signature.dtype_b, operands.b(), all.b, b);
-  const std::vector<double> biases = biases_of(problem, operands, places_);
-  std::size_t i = 0;
-  for (const std::size_t end : ends) {
-    const auto count = static_cast<std::int64_t>(end - i);
-    double value = biases[elements_.size()], square_a = 0, square_b = 0;
-    for (; i < end; ++i) {
-      value += a[i] * b[i];
-      square_a += a[i] * a[i];
-      square_b += b[i] * b[i];
-    }
-    const double norms = std::sqrt(square_a * square_b);
-    const double terms = std::sqrt(std::max(1.0, static_cast<double>(count)));
-    const double parts = in_parts ? kPartsSlack * store_round_off * norms / terms : 0;
-    elements_.push_back(
-        {value, kSlack * sum_round_off(signature.dtype_a, signature.dtype_acc, count) * norms + parts +
-                    kStoreSlack * (store_round_off * std::abs(value) + store_step)});
-  }
+  add_elements();
   if (!is_small(problem, rows_)) sums_ = row_sums(problem, operands, rows_);
 }
 

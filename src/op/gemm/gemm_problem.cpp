@@ -314,6 +314,10 @@ class GemmOperation final : public StructOperation<GemmProblem> {
   std::unique_ptr<Reference> reference(ProblemRef problem, const GemmOperands& of) const override {
     return std::make_unique<GemmReference>(problem.as<GemmProblem>(), of);
   }
+  double reference_bytes(ProblemRef problem) const noexcept override {
+    const auto p = problem.as<GemmProblem>();  // products of A, B and C with a vector, and their squares
+    return 16 * static_cast<double>(p.batch) * (static_cast<double>(p.k) + 3 * static_cast<double>(p.m));
+  }
   Problem with_gaps(const Problem& problem, std::int64_t gap) const override {
     auto p = problem.as<GemmProblem>();
     const LeadingDimensions packed = leading_dimensions(p);

@@ -32,18 +32,32 @@ std::vector<double> gather(const GemmData& operands, DType dtype, const void* da
   return out;
 }
 
-std::vector<double> row_of(const GemmData& operands, const MatrixView& view, const void* data,
-                           std::int64_t item, std::int64_t row) {
-  std::vector<std::int64_t> indices;
-  for (std::int64_t c = 0; c < view.columns; ++c) indices.push_back(view.at(item, row, c));
-  return gather(operands, view.dtype, data, indices);
-}
-
-std::vector<double> column_of(const GemmData& operands, const MatrixView& view, const void* data,
-                              std::int64_t item, std::int64_t column) {
-  std::vector<std::int64_t> indices;
-  for (std::int64_t r = 0; r < view.rows; ++r) indices.push_back(view.at(item, r, column));
-  return gather(operands, view.dtype, data, indices);
+/// The product of a row of A and a column of B, and the product of their norms. Reads a part of both at a
+/// time, because a vector of K doubles and their positions takes more memory than the operands.
+struct ElementProduct {
+  double product = 0, norms = 0;
+};
+ElementProduct element_product(const GemmData& operands, const GemmProblem& problem, std::int64_t item,
+                               std::int64_t row, std::int64_t column) {
+  constexpr std::int64_t kPart = 1 << 16;
+  const MatrixView a_view = view_a(problem), b_view = view_b(problem);
+  std::vector<std::int64_t> at;
+  double product = 0, squares_a = 0, squares_b = 0;
+  for (std::int64_t first = 0; first < problem.k; first += kPart) {
+    const std::int64_t end = std::min(problem.k, first + kPart);
+    at.clear();
+    for (std::int64_t k = first; k < end; ++k) at.push_back(a_view.at(item, row, k));
+    const std::vector<double> a = gather(operands, a_view.dtype, operands.a, at);
+    at.clear();
+    for (std::int64_t k = first; k < end; ++k) at.push_back(b_view.at(item, k, column));
+    const std::vector<double> b = gather(operands, b_view.dtype, operands.b, at);
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      product += a[i] * b[i];
+      squares_a += a[i] * a[i];
+      squares_b += b[i] * b[i];
+    }
+  }
+  return {product, std::sqrt(squares_a) * std::sqrt(squares_b)};
 }
 
 /// Reads a batch item, row after row.
@@ -153,14 +167,13 @@ void GemmReference::add_sampled_elements(const GemmData& operands) {
   const std::vector<double> bias = bias_of(operands);
   const MatrixView view = view_c(problem_);
   for (const Place& place : places) {
-    const auto a = row_of(operands, view_a(problem_), operands.a, place.item, place.row);
-    const auto b = column_of(operands, view_b(problem_), operands.b, place.item, place.column);
+    const auto [product, norms] = element_product(operands, problem_, place.item, place.row, place.column);
     double read = 0;
     if (operands.initial_c) {
       read = operands.beta * gather(operands, view.dtype, operands.initial_c,
                                     {view.at(place.item, place.row, place.column)})[0];
     }
-    add_element(place, operands.alpha * dot(a, b), norm(a) * norm(b), read,
+    add_element(place, operands.alpha * product, norms, read,
                 bias.empty() ? 0 : bias[static_cast<std::size_t>(place.column)]);
   }
 }
