@@ -42,6 +42,7 @@
 #include "onednn_conv.h"
 #include "op/problem_sets.h"
 #include "op/reference.h"
+#include "peers.h"
 
 namespace kscout::bench {
 namespace {
@@ -467,8 +468,8 @@ int run(const Options& options) {
   const std::vector<ConvProblem> problems = problems_of(options);
   const Device device = device_of(options);
   omp_set_num_threads(static_cast<int>(device.cores));
-  fmt::print("{}, {} threads, oneDNN {}, rule set {}, {} problems\n", device.model, device.cores,
-             onednn_version(), options.rules, problems.size());
+  fmt::print("{}, {} threads, rule set {}, {} problems\n{}\n", device.model, device.cores, options.rules,
+             problems.size(), onednn_about());
   std::set<Op> ops;
   for (const ConvProblem& problem : problems) ops.insert(problem.op);
   const Models models(options, device, options.peer_only ? std::set<Op>{} : ops);

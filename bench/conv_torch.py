@@ -18,6 +18,7 @@ import statistics
 import sys
 import time
 
+import peers  # before PyTorch
 import torch
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir)
@@ -126,6 +127,7 @@ def main():
     if len(os.sched_getaffinity(0)) != asked.threads:
         sys.exit(f"conv_torch: {len(os.sched_getaffinity(0))} processors are allowed and --threads is {asked.threads}; "
                  f"start it with `taskset -c 0-{asked.threads - 1}`")
+    print(peers.torch_about(), flush=True)
     scout = KernelScout(asked.library)
     torch.set_num_threads(asked.threads)
     torch.set_grad_enabled(False)
@@ -144,7 +146,7 @@ def main():
     for op in dict.fromkeys(row[0].split(":")[0] for row in rows):
         ratios = sorted(min(last, first) / mine for line, mine, last, first in rows if line.startswith(op + ":"))
         geomean = math.exp(statistics.fmean(map(math.log, ratios)))
-        print(f"{op}: {len(ratios)} problems, PyTorch {torch.__version__}, {asked.threads} threads, worst {ratios[0]:.3f}, "
+        print(f"{op}: {len(ratios)} problems, {asked.threads} threads, worst {ratios[0]:.3f}, "
               f"median {ratios[len(ratios) // 2]:.3f}")
         print(f"RESULT conv_torch.{op}_geomean {geomean:.3f} ratio")
         print(f"RESULT conv_torch.{op}_p10 {ratios[len(ratios) // 10]:.3f} ratio")

@@ -11,7 +11,6 @@ counts.
 """
 import argparse
 import ctypes
-import glob
 import json
 import math
 import os
@@ -20,6 +19,8 @@ import subprocess
 import sys
 import tempfile
 import time
+
+import peers
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir)
 GOALS = {"numpy_geomean": (">=", 1.0), "p10": (">=", 0.9), "passed_ns": ("<=", 100)}
@@ -60,9 +61,8 @@ def time_product(form, m, n, k, refined):
 def time_passed():
     """Nanoseconds by which kscout exec lengthens a small product."""
     import numpy as np
-    path = glob.glob(os.path.join(os.path.dirname(np.__file__), os.pardir, "numpy.libs", "libscipy_openblas64_*"))[0]
     name = "scipy_cblas_sgemm64_"
-    both = getattr(ctypes.CDLL(None), name), getattr(ctypes.CDLL(path), name)
+    both = getattr(ctypes.CDLL(None), name), getattr(peers.numpy_openblas(), name)
     x = np.ones((16, 16), np.float32)
     at, size = ctypes.c_void_p(x.ctypes.data), ctypes.c_int64(16)
     factors = ctypes.c_float(0.001), ctypes.c_float(0)
@@ -143,6 +143,7 @@ def main():
     kscout = os.path.join(asked.build, "kscout")
     if not os.path.exists(kscout):
         sys.exit(f"exec_cpu: {kscout} is missing; ./dev build makes it, or give --build")
+    print(peers.numpy_about(), flush=True)
     end = time.monotonic() + asked.seconds
     threads = str(len(os.sched_getaffinity(0)))
     env = {"OPENBLAS_NUM_THREADS": threads, **os.environ}

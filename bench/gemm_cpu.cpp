@@ -11,12 +11,12 @@
 
 #include <fmt/format.h>
 
-#include "backend/cpu/blas_backend.h"
 #include "backend/cpu/cpu_backend.h"
 #include "bench_program.h"
 #include "cpu_timing.h"
 #include "op/gemm/gemm_sets.h"
 #include "op/problem_sets.h"
+#include "peers.h"
 
 namespace kscout::bench {
 namespace {
@@ -82,15 +82,15 @@ std::vector<GemmProblem> coverage_problems(bool quick) {
 int thread_count() { return static_cast<int>(backend("cpu").device().cores); }
 
 void add_peers(CpuTimer& timer, const GemmProblem& p) {
-  for (const char* const name : {"openblas", "onednn"}) {
-    const std::shared_ptr<Launch> launch = blas_backend(name).prepare(p, {});
-    timer.match().add({.name = name, .peer = true, .call = [launch, &timer] {
-                         launch->run(GemmBuffers{.a = timer.a(), .b = timer.b(), .c = timer.c()}, nullptr);
-                       }});
-  }
+  const auto add = [&](const char* name, const auto& gemm) {
+    timer.match().add({.name = name, .peer = true, .call = gemm(p, timer.a(), timer.b(), timer.c())});
+  };
+  add("openblas", openblas_gemm);
+  add("onednn", onednn_gemm);
 }
 
 int compare_with_peers(const std::vector<GemmProblem>& problems, const Options& options) {
+  fmt::print("{}\n{}\n", openblas_about(), onednn_about());
   fmt::print("{:28} {:>10} {:>9} {:>9} {:>7}  config\n", "problem", "native us", "GFLOPS", "peer", "ratio");
   std::vector<double> ratios;
   double least = INFINITY;

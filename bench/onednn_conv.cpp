@@ -1,7 +1,5 @@
 #include "onednn_conv.h"
 
-#include <fmt/format.h>
-
 namespace kscout::bench {
 
 namespace {
@@ -64,20 +62,20 @@ OneDnnConv::OneDnnConv(const ConvProblem& p, const ConvTensors& tensors)
   using Forward = dnnl::convolution_forward;
   const auto kind =
       op_ == Op::conv_fwd ? dnnl::prop_kind::forward_inference : dnnl::prop_kind::forward_training;
-  const Forward::primitive_desc forward({kind, kDirect, in, any, out, strides, dilations, left, right},
-                                        engine_);
+  const Forward::primitive_desc forward(engine_, kind, kDirect, in, any, out, strides, dilations, left,
+                                        right);
   Description chosen;
   if (op_ == Op::conv_fwd) {
     make(forward);
     chosen = forward.weights_desc();
   } else if (op_ == Op::conv_bwd_data) {
-    const dnnl::convolution_backward_data::primitive_desc backward(
-        {kDirect, in, any, out, strides, dilations, left, right}, engine_, forward);
+    const dnnl::convolution_backward_data::primitive_desc backward(engine_, kDirect, in, any, out, strides,
+                                                                   dilations, left, right, forward);
     make(backward);
     chosen = backward.weights_desc();
   } else {
-    const dnnl::convolution_backward_weights::primitive_desc backward(
-        {kDirect, in, any, out, strides, dilations, left, right}, engine_, forward);
+    const dnnl::convolution_backward_weights::primitive_desc backward(engine_, kDirect, in, any, out, strides,
+                                                                      dilations, left, right, forward);
     make(backward);
     chosen = backward.diff_weights_desc();
   }
@@ -114,11 +112,6 @@ void OneDnnConv::both() {
   if (op_ != Op::conv_bwd_weight) convert();
   compute();
   if (op_ == Op::conv_bwd_weight) convert();
-}
-
-std::string onednn_version() {
-  const dnnl_version_t& v = *dnnl_version();
-  return fmt::format("{}.{}.{}", v.major, v.minor, v.patch);
 }
 
 }  // namespace kscout::bench

@@ -41,7 +41,4 @@ class OneDnnConv {
   std::string implementation_;
 };
 
-/// "2.6.3".
-std::string onednn_version();
-
 }  // namespace kscout::bench

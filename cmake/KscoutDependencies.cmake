@@ -1,4 +1,4 @@
-# Third-party packages. Debian packages are found by CMake or pkg-config; Arrow and LightGBM come from Python wheels.
+# Third-party packages. Debian packages are found by CMake; Arrow and LightGBM come from Python wheels.
 find_package(fmt 9 REQUIRED)
 find_package(nlohmann_json 3.11 REQUIRED)
 find_package(CLI11 2.1 REQUIRED)
