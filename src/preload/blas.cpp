@@ -10,6 +10,8 @@
 #include <string_view>
 #include <utility>
 
+#include <time.h>
+
 #include <kscout/error.h>
 
 #include "backend/cpu/cpu_backend.h"
@@ -18,6 +20,7 @@
 #include "dispatch/solver.h"
 #include "measure/timing.h"
 #include "preload/apart.h"
+#include "preload/openmp_team.h"
 #include "preload/say.h"
 #include "provider/joint.h"
 #include "provider/native/native.h"
@@ -33,6 +36,8 @@ constexpr double kSmallFlop = 1e5;
 /// A thread that sleeps or has lost its CPU to another program takes longer to start than such a share of a
 /// product takes to compute.
 constexpr double kFlopOfThread = 4e6;
+/// Threads of a parallel region wait actively for a while after the one before.
+constexpr double kFlopOfOpenMpThread = 1e6;
 constexpr int kContestCalls = 12;
 /// A call that takes more memory than this could end the process for lack of it.
 constexpr std::size_t kMaxWorkspaceBytes = std::size_t{1} << 28;
@@ -44,9 +49,10 @@ const char* name_of_threads(kscout_entry entry) noexcept {
                                               : "openblas_get_num_threads";
 }
 
-/// What the environment and the machine allow. A variable that is no number binds OpenBLAS neither.
-int allowed_threads() {
-  int threads = thread_limit(0, cpu_backend().device()).threads;
+/// What KSCOUT_THREADS and OPENBLAS_NUM_THREADS allow. A variable that is no number binds OpenBLAS neither.
+int threads_of_environment() {
+  constexpr int kMany = std::numeric_limits<int>::max();
+  int threads = std::getenv("KSCOUT_THREADS") ? thread_limit(0, cpu_backend().device()).threads : kMany;
   const char* const value = std::getenv("OPENBLAS_NUM_THREADS");
   int given = 0;
   if (value && std::from_chars(value, value + std::strlen(value), given).ec == std::errc() && given > 0)
@@ -101,25 +107,42 @@ thread_local TimedOriginal timed_original;
 BlasServer::BlasServer(kscout_find find, const ServeSettings& settings) : find_(find), settings_(settings) {}
 BlasServer::~BlasServer() = default;
 
-int BlasServer::threads_for(kscout_entry entry, const GemmProblem& problem) {
-  int most = max_threads_;
-  if (most == 0) {
+int BlasServer::allowed_threads() {
+  constexpr std::int64_t kValidNs = 200'000'000;
+  thread_local int threads = 0;
+  thread_local std::int64_t until = 0;
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+  const std::int64_t now_ns = std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+  if (now_ns >= until) {
     // A fork waits for the lock. Without it, a child could inherit a static object that another thread was
     // initialising, and would wait for that thread for ever.
     const std::scoped_lock lock(mutex_);
-    run_apart([&] { max_threads_ = most = allowed_threads(); });
+    run_apart([&] { threads = std::min(threads_of_environment(), present_thread_limit().threads); });
+    until = now_ns + kValidNs;
   }
-  auto& known = blas_threads_[entry];
-  auto* function = known.load();
-  if (!function) {
-    // Not under a lock: a library that computes while it is loaded holds the loader's.
-    run_apart(
-        [&] { function = reinterpret_cast<int (*)()>(find_(KSCOUT_ANY_LIBRARY, name_of_threads(entry))); });
-    if (!function) function = [] { return std::numeric_limits<int>::max(); };
-    known = function;
+  return threads;
+}
+
+int BlasServer::threads_for(kscout_entry entry, const kscout_blas_call& call, const GemmProblem& problem) {
+  int most = allowed_threads();
+  if (call.openmp) {
+    most = call.openmp->in_parallel() ? 1 : std::min(most, call.openmp->max_threads());
+  } else {
+    auto& known = blas_threads_[entry];
+    auto* function = known.load();
+    if (!function) {
+      // Not under a lock: a library that computes while it is loaded holds the loader's.
+      run_apart(
+          [&] { function = reinterpret_cast<int (*)()>(find_(KSCOUT_ANY_LIBRARY, name_of_threads(entry))); });
+      if (!function) function = [] { return std::numeric_limits<int>::max(); };
+      known = function;
+    }
+    most = std::min(most, function());
   }
-  const double worthwhile = std::max(1.0, flop_count(problem) / kFlopOfThread);
-  return static_cast<int>(std::min<double>(std::clamp(function(), 1, most), worthwhile));
+  const double of_thread = call.openmp ? kFlopOfOpenMpThread : kFlopOfThread;
+  const double worthwhile = std::max(1.0, flop_count(problem) / of_thread);
+  return static_cast<int>(std::min<double>(std::max(1, most), worthwhile));
 }
 
 BlasServer::Decision& BlasServer::decide(const Asked& asked) {
@@ -156,7 +179,9 @@ void BlasServer::choose(const Asked& asked, Decision& decision) {
   auto launch = solver->make_ready(asked.problem, decision.solution, limits);
   const ChoiceSource source = decision.solution.choice.decided_by;
   const bool is_known = source != ChoiceSource::analytic && source != ChoiceSource::fallback;
-  if (!is_known && !settings_.refine) {
+  // No model of CPUs knows a transposed A: the analytic cost chooses.
+  const bool is_served = is_known || settings_.refine || !row_major_a(asked.problem.layout);
+  if (!is_served) {
     decision.why = Passed::model;
     return;
   }
@@ -171,8 +196,7 @@ void BlasServer::choose(const Asked& asked, Decision& decision) {
   decision.is_open = settings_.refine && source != ChoiceSource::forced;
 }
 
-Passed BlasServer::begin(kscout_entry entry, const GemmProblem& problem, Running& running) {
-  const Asked asked{problem, threads_for(entry, problem)};
+Passed BlasServer::begin(const Asked& asked, Running& running) {
   const std::scoped_lock lock(mutex_);
   const std::size_t most = settings_.batch_invariant ? kMaxDecisionsInClasses : kMaxDecisions;
   if (decisions_.size() >= most && !decisions_.contains(asked)) return Passed::failed;
@@ -187,7 +211,7 @@ Passed BlasServer::begin(kscout_entry entry, const GemmProblem& problem, Running
       one.idle.pop_back();
     } else {
       run_apart([&] {
-        running.launch = solvers_[asked.threads]->make_ready(problem, one.solution,
+        running.launch = solvers_[asked.threads]->make_ready(asked.problem, one.solution,
                                                              {.batch_invariant = settings_.batch_invariant});
       });
     }
@@ -258,23 +282,27 @@ void BlasServer::compute(Running& running, const Operands& operands) {
   }
 }
 
-Passed BlasServer::serve(kscout_entry entry, const GemmProblem& problem, const Operands& operands) noexcept {
+Passed BlasServer::serve(kscout_entry entry, const kscout_blas_call& call,
+                         const GemmProblem& problem) noexcept {
   Passed why = Passed::failed;
   try {
     if (flop_count(problem) < kSmallFlop && !settings_.batch_invariant) {
       why = Passed::small;
-    } else if (operands.alpha == 0) {
+    } else if (call.alpha == 0) {
       why = Passed::nothing;
     } else {
       Running running;
-      why = begin(entry, problem, running);
+      const Asked asked{problem, threads_for(entry, call, problem)};
+      const OpenMpTeam team(call.openmp);
+      const cpu::TeamScope scope(call.openmp ? &team : nullptr);
+      why = begin(asked, running);
       if (running.timed) running.begin = now_ns();
       if (why == Passed::timed) {
         timed_original = {running.decision, running.counts, running.begin};
       } else if (why == Passed::none) {
         why = Passed::failed;
         try {
-          compute(running, operands);
+          compute(running, operands_of(call));
         } catch (...) {
           running.counts = false;
           finish(std::move(running));

@@ -3,11 +3,11 @@
 /// Computes a program's products of a BLAS on the CPU, with the native kernels that the models choose.
 ///
 ///     BlasServer server(find, settings);
-///     if (server.serve(kscout_cblas_sgemm, problem, operands) != Passed::none) call_the_original();
+///     if (server.serve(kscout_cblas_sgemm, call, problem) != Passed::none) call_the_original();
 ///
-/// Each problem is decided once for each number of threads. A call returns when C is complete. Calls of
-/// several threads run side by side; where all want several threads, one of them gets these. Thread-safe,
-/// also across fork(): children are served.
+/// Each problem is decided once for each number of threads. A call returns when C is complete. It computes on
+/// the threads of the OpenMP runtime that the caller's library uses; without one, on threads of ours: where
+/// several calls want these, one of them gets them. Thread-safe, also across fork(): children are served.
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -38,7 +38,7 @@ class BlasServer {
   BlasServer& operator=(const BlasServer&) = delete;
 
   /// Computes the product; or returns why the BLAS has to. C is unchanged then.
-  Passed serve(kscout_entry entry, const GemmProblem& problem, const Operands& operands) noexcept;
+  Passed serve(kscout_entry entry, const kscout_blas_call& call, const GemmProblem& problem) noexcept;
   /// Follows the original of a call for which serve() returned Passed::timed.
   void after_original() noexcept;
 
@@ -61,12 +61,14 @@ class BlasServer {
   struct Decision;
   struct Running;
 
-  /// At most as many as the BLAS may use, and as are worthwhile.
-  int threads_for(kscout_entry entry, const GemmProblem& problem);
+  /// How many threads the calling thread may use: its CPUs and the quotas of its cgroup may change.
+  int allowed_threads();
+  /// At most as many as the runtime or the BLAS may use now, and as are worthwhile.
+  int threads_for(kscout_entry entry, const kscout_blas_call& call, const GemmProblem& problem);
   Decision& decide(const Asked& asked);
   void choose(const Asked& asked, Decision& decision);
   /// The launch and workspace of a call, unless a reason is returned.
-  Passed begin(kscout_entry entry, const GemmProblem& problem, Running& running);
+  Passed begin(const Asked& asked, Running& running);
   /// Ends the process where C may be damaged.
   void compute(Running& running, const Operands& operands);
   void finish(Running running) noexcept;
@@ -76,7 +78,6 @@ class BlasServer {
   std::array<std::atomic<std::uint64_t>, kPassedWords.size()> passed_{};
   std::atomic<std::uint64_t> served_ = 0, contests_ = 0, refined_ = 0, library_kept_ = 0;
 
-  std::atomic<int> max_threads_ = 0;  ///< that the environment and the machine allow; 0: not read
   /// How many threads the BLAS of an entry would use; null: not looked for.
   std::array<std::atomic<int (*)()>, kscout_entries> blas_threads_{};
 

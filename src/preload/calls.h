@@ -60,6 +60,14 @@ struct kscout_gemm_call {
   int compute;
 };
 
+/// Functions of an OpenMP runtime: those of GNU, LLVM and Intel all have them.
+struct kscout_openmp {
+  /// GOMP_parallel(): calls function(data) in each thread of a team.
+  void (*parallel)(void (*function)(void*), void* data, unsigned threads, unsigned flags);
+  int (*max_threads)(void); /* omp_get_max_threads() */
+  int (*in_parallel)(void); /* omp_in_parallel() */
+};
+
 /// A product of a BLAS, in fp32 and in the CPU's memory: C(m,n) = alpha op(A) op(B) + beta C, all
 /// column-major.
 struct kscout_blas_call {
@@ -70,6 +78,7 @@ struct kscout_blas_call {
   float* c;
   int64_t lda, ldb, ldc;
   int integer_bits; /* of the library's integers; 0: unknown, and sizes and leading dimensions mean nothing */
+  const struct kscout_openmp* openmp; /* the runtime that the caller's library uses; null: none */
 };
 
 /// A product of cuBLASLt: its descriptors, operands and workspace.

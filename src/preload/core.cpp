@@ -146,7 +146,7 @@ class Core {
     if (watch.on_cpu) watch.begin_ns = now_ns();
     kscout_answer answer = kscout_pass;
     if (blas_) {
-      const Passed passed = blas_->serve(entry, problem, operands_of(call));
+      const Passed passed = blas_->serve(entry, call, problem);
       if (passed == Passed::none) answer = kscout_served;
       watch.blas = passed == Passed::timed;
     }

@@ -172,41 +172,59 @@ struct call_site {
 enum { kCallSites = 1024, kPlaces = 8 };
 static _Atomic(struct call_site*) call_sites[kCallSites];
 
+/* The runtime among the libraries that the caller's library needs. */
+static struct kscout_openmp openmp_of(const void* caller) {
+  struct kscout_openmp found = {NULL, NULL, NULL};
+  Dl_info where;
+  void* const handle = dladdr(caller, &where) ? dlopen(where.dli_fname, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+  if (!handle) return found;
+  *(void**)&found.max_threads = dlsym(handle, "omp_get_max_threads");
+  *(void**)&found.in_parallel = dlsym(handle, "omp_in_parallel");
+  if (found.max_threads && found.in_parallel) *(void**)&found.parallel = dlsym(handle, "GOMP_parallel");
+  if (found.parallel) library_of((void*)found.parallel); /* it stays */
+  dlclose(handle);
+  return found;
+}
+
 static void find_original(void* of) {
   struct call_site* const site = of;
   site->original.function = find_for(originals[site->entry].name, site->caller);
+  site->original.openmp = openmp_of(site->caller);
   if (site->original.function)
     site->original.integer_bits = integer_bits(site->entry, site->original.function);
 }
 
-static void keep(const struct call_site* site, size_t first) {
+static const struct blas_original* keep(const struct call_site* site, size_t first) {
+  static __thread struct blas_original of_thread __attribute__((tls_model("initial-exec")));
   struct call_site* const kept = malloc(sizeof *kept);
-  if (!kept) return;
+  of_thread = site->original;
+  if (!kept) return &of_thread;
   *kept = *site;
   for (size_t i = 0; i < kPlaces; ++i) {
     struct call_site* none = NULL;
-    if (atomic_compare_exchange_strong(&call_sites[(first + i) % kCallSites], &none, kept)) return;
+    if (atomic_compare_exchange_strong(&call_sites[(first + i) % kCallSites], &none, kept))
+      return &kept->original;
   }
   free(kept);
+  return &of_thread;
 }
 
-struct blas_original blas_original(enum kscout_entry entry, const void* caller) {
+const struct blas_original* blas_original(enum kscout_entry entry, const void* caller) {
   const size_t first = (size_t)((uintptr_t)caller * UINT64_C(0x9e3779b97f4a7c15) >> 54);
-  struct call_site site = {entry, caller, {NULL, 0}};
+  struct call_site site = {entry, caller, {NULL, 0, {NULL, NULL, NULL}}};
+  const struct blas_original* found;
   int cancel_state;
   for (size_t i = 0; i < kPlaces; ++i) {
     const struct call_site* const known =
         atomic_load_explicit(&call_sites[(first + i) % kCallSites], memory_order_acquire);
     if (!known) break;
-    if (known->caller == caller && known->entry == entry) return known->original;
+    if (known->caller == caller && known->entry == entry) return &known->original;
   }
   pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
   if (!kscout_on_own_stack(find_original, &site)) find_original(&site);
-  if (site.original.function) {
-    keep(&site, first);
-  } else {
+  found = keep(&site, first);
+  if (!site.original.function)
     kscout_say("%s is called, and no loaded library has it; the call fails", originals[entry].name);
-  }
   pthread_setcancelstate(cancel_state, NULL);
-  return site.original;
+  return found;
 }

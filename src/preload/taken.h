@@ -15,13 +15,14 @@ void* find(const char* library, const char* symbol);
 /* The original of an entry of a CUDA library, or null, which is reported once. */
 void* original(enum kscout_entry entry);
 
-/* The original of a function of a BLAS. */
+/* The original of a function of a BLAS, for one caller. */
 struct blas_original {
-  void* function;   /* null, which is reported, where no loaded library has it */
-  int integer_bits; /* 32 or 64; 0: unknown */
+  void* function;              /* null, which is reported, where no loaded library has it */
+  int integer_bits;            /* 32 or 64; 0: unknown */
+  struct kscout_openmp openmp; /* that the caller's library uses; `parallel` is null where there is none */
 };
-/* `caller`: the address to which the call returns. */
-struct blas_original blas_original(enum kscout_entry entry, const void* caller);
+/* `caller`: the address to which the call returns. The result stays until the thread's next call. */
+const struct blas_original* blas_original(enum kscout_entry entry, const void* caller);
 
 /* Begins a call. Null where nothing is to be served or counted: inside of another call, or without a core. */
 const struct kscout_core* begin(void);

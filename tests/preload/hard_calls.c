@@ -376,6 +376,18 @@ static void callers(const char* first, const char* second) {
   puts("calls that the libraries have seen");
 }
 
+/* Products of a library with parallel loops run on its threads: no others are started. */
+static void team(const char* name) {
+  void* const library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+  int (*multiply_in_team)(int);
+  if (!library) fail(dlerror());
+  *(void**)&multiply_in_team = dlsym(library, "multiply_in_team");
+  for (int threads = 1; threads <= 3; ++threads) {
+    const int others = multiply_in_team(threads);
+    if (others != 0) fail(others < 0 ? "a product of a team" : "threads besides the team");
+  }
+}
+
 /* ---- Each allocation and thread start of kscout exec fails once: in a child that begins with `prepare`. */
 
 static int has_reached_all(void (*prepare)(void), long at) {
@@ -417,7 +429,8 @@ int main(int argc, char** argv) {
   bits = atoi(argv[3]);
   taken = library ? dlsym(RTLD_DEFAULT, function_name) : NULL;
   if (!taken && library) taken = dlsym(library, function_name); /* without kscout exec */
-  if (!taken && strcmp(argv[4], "callers") != 0) fail(library ? "no such function" : dlerror());
+  if (!taken && strcmp(argv[4], "callers") != 0 && strcmp(argv[4], "team") != 0)
+    fail(library ? "no such function" : dlerror());
   *(void**)&faults_begin = dlsym(RTLD_DEFAULT, "faults_begin");
   *(void**)&faults_end = dlsym(RTLD_DEFAULT, "faults_end");
   const char* const word = argv[4];
@@ -441,6 +454,8 @@ int main(int argc, char** argv) {
     deep();
   } else if (strcmp(word, "negative") == 0) {
     negative();
+  } else if (strcmp(word, "team") == 0) {
+    team(argv[1]);
   } else if (strcmp(word, "callers") == 0) {
     callers(argv[1], argv[5]);
   } else if (strcmp(word, "fiber") == 0) {

@@ -134,6 +134,15 @@ class LibraryTest(Case):
             self.assertEqual(seen, "0 0 1 1 1 1 2 2 calls that the libraries have seen")
 
 
+class TeamTest(Case):
+    """Products run on the threads of the OpenMP runtime that the caller's library uses."""
+
+    def test_no_threads_besides_the_team(self):
+        self.exec(["team"], file=os.path.join(TESTS, "libpreload_openmp_caller.so"))
+        (calls, served), = self.counts()
+        self.assertEqual((calls, served), (3 * 10 + 1 + 2 + 3, calls))
+
+
 class FaultTest(Case):
     """One allocation or thread start of ours fails, or all from one on: C is right, and the call is counted."""
 

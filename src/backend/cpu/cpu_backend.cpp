@@ -90,7 +90,8 @@ class CpuBackend final : public Backend {
       fail(Errc::unsupported, "{}: {}", print(of), why);
     if (std::string why; is_compiled(asked, config))
       return holder(signature_of(of), config, why)->prepare(of, config);
-    if (const int threads = host_threads(config); threads > 1) cpu::pool().reserve(threads);
+    if (const int threads = host_threads(config); threads > 1 && !cpu::current_team())
+      cpu::pool().reserve(threads);
     for (const std::span<const CpuKernels> some :
          {std::span<const CpuKernels>(kKernels), further_cpu_kernels()}) {
       for (const CpuKernels& kernels : some) {

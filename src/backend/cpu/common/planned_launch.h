@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Runs plans on the threads of the backend.
+/// Runs plans on the threads of the backend, or on those of the calling thread's team.
 ///
 ///     return std::make_unique<PlannedLaunch<GemmPlan>>(make_gemm_plan(problem, config));
 ///
@@ -10,17 +10,22 @@
 
 #include <kscout/launch.h>
 
+#include "backend/cpu/common/team.h"
 #include "backend/cpu/common/thread_pool.h"
 
 namespace kscout::cpu {
 
-/// Runs `part(i)` for i < parts, in the pool's threads when there are several.
+/// Runs `part(i)` for i < parts, in other threads, too, when there are several.
 template <class Part>
 void run_parts(int parts, const Part& part) {
   if (parts == 1) return part(0);
-  pool().run(
-      parts, [](void* data, int i) { (*static_cast<const Part*>(data))(i); },
-      const_cast<void*>(static_cast<const void*>(&part)));
+  const ThreadPool::Part call = [](void* data, int i) { (*static_cast<const Part*>(data))(i); };
+  void* const data = const_cast<void*>(static_cast<const void*>(&part));
+  if (const Team* const team = current_team()) {
+    team->run(parts, call, data);
+  } else {
+    pool().run(parts, call, data);
+  }
 }
 
 /// pack_part() for every part.

@@ -1,6 +1,5 @@
 #include "backend/cpu/common/thread_pool.h"
 
-#include <cfenv>
 #include <chrono>
 #include <system_error>
 
@@ -29,29 +28,6 @@ void relax() noexcept {
   _mm_pause();
 #endif
 }
-
-#if defined(__x86_64__)
-/// Bits of the control word MXCSR ("Intel 64 and IA-32 Architectures Software Developer's Manual", vol. 1,
-/// 10.2.3): flush to zero, rounding, denormals are zeros; and all exceptions masked.
-constexpr unsigned kModes = 0xE040, kNoTraps = 0x1F80;
-unsigned float_control() noexcept { return _mm_getcsr() & kModes; }
-void set_float_control(unsigned modes) noexcept { _mm_setcsr(modes | kNoTraps); }
-#elif defined(__aarch64__)
-/// Bits of the register FPCR ("Arm Architecture Reference Manual", C5.2): rounding, flush to zero, default
-/// NaN. All trap bits stay 0.
-constexpr unsigned kModes = 0x07C00000;
-unsigned float_control() noexcept {
-  std::uint64_t bits = 0;
-  __asm__ volatile("mrs %0, fpcr" : "=r"(bits));
-  return static_cast<unsigned>(bits) & kModes;
-}
-void set_float_control(unsigned modes) noexcept {
-  __asm__ volatile("msr fpcr, %0" : : "r"(std::uint64_t{modes}));
-}
-#else
-unsigned float_control() noexcept { return static_cast<unsigned>(std::fegetround()); }
-void set_float_control(unsigned modes) noexcept { std::fesetround(static_cast<int>(modes)); }
-#endif
 
 thread_local bool inside_part = false;
 
@@ -169,7 +145,7 @@ void ThreadPool::run(int parts, Part part, void* data) noexcept {
   }
   part_ = part;
   data_ = data;
-  float_control_ = float_control();
+  float_control_ = FloatControl::here();
   pending_.store(parts - 1, std::memory_order_relaxed);
   for (int i = 0; i < parts - 1; ++i) {
     Worker& worker = *workers_[static_cast<std::size_t>(i)];
@@ -237,7 +213,7 @@ void ThreadPool::work(Worker& worker, int part) {
     if (stop_) return;
     seen = worker.ticket.load(std::memory_order_acquire);
     if (!take(worker, seen)) continue;
-    set_float_control(float_control_);
+    float_control_.set_without_traps();
     part_(data_, part);
     pending_.fetch_sub(1, std::memory_order_release);
   }

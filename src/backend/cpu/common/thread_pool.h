@@ -21,6 +21,7 @@
 #include <thread>
 #include <vector>
 
+#include "backend/cpu/common/float_control.h"
 #include "core/fork_mutex.h"
 
 namespace kscout::cpu {
@@ -72,7 +73,7 @@ class ThreadPool {
   std::vector<std::unique_ptr<Worker>> workers_;
   Part part_ = nullptr;
   void* data_ = nullptr;
-  unsigned float_control_ = 0;  ///< of the calling thread
+  FloatControl float_control_;  ///< of the calling thread
   std::atomic<bool> stop_ = false;
   bool pinned_ = false;
   alignas(64) std::atomic<int> pending_{0};

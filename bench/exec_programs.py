@@ -1,0 +1,290 @@
+#!/usr/bin/env python3
+"""./dev bench exec_programs: whole programs of PyTorch and NumPy on the CPU alone, under `kscout exec`, and with --refine.
+
+Processes of the same Python take turns: --rounds times each way. A process prints the median time of a step, after a warm-up; the
+median of its processes counts. Needs PyTorch in that Python; programs whose packages are missing are left out, and named.
+
+    RESULT exec_programs.NAME          time alone over that under kscout exec: above 1 we win
+    RESULT exec_programs.NAME_refine   the same with --refine
+"""
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+import peers
+
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir)
+SECONDS = 4  # of a process, at most, behind the warm-up
+
+
+def median_ms(step, warm_up=20, least=8, most=200):
+    """Refinement times the first 12 calls of each product."""
+    for _ in range(warm_up):
+        step()
+    times, end = [], time.perf_counter() + SECONDS
+    while len(times) < most and (len(times) < least or time.perf_counter() < end):
+        begin = time.perf_counter()
+        step()
+        times.append(time.perf_counter() - begin)
+    return statistics.median(times) * 1e3
+
+
+# ---- Programs. Each returns the milliseconds of a step.
+
+def training(model, loss, data, learning_rate=1e-3):
+    import torch
+    optimizer = torch.optim.SGD(model.parameters(), lr=learning_rate)
+    model.train()
+
+    def step():
+        optimizer.zero_grad()
+        loss(model(*data)).backward()
+        optimizer.step()
+    return step
+
+
+def inference(model, *data):
+    import torch
+    model.eval()
+
+    def step():
+        with torch.no_grad():
+            model(*data)
+    return step
+
+
+def transformer():
+    import torch
+    layer = torch.nn.TransformerEncoderLayer(768, 12, 3072, batch_first=True, norm_first=True)
+    return torch.nn.TransformerEncoder(layer, 4, enable_nested_tensor=False), torch.randn(4, 128, 768)
+
+
+def transformer_inference():
+    return median_ms(inference(*transformer()))
+
+
+def transformer_training():
+    model, x = transformer()
+    return median_ms(training(model, lambda y: y.square().mean(), (x,)))
+
+
+def mlp_training():
+    """An epoch of 4,096 rows in batches of 256."""
+    import torch
+    nn = torch.nn
+    model = nn.Sequential(nn.Linear(100, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10))
+    optimizer, x, y = torch.optim.Adam(model.parameters()), torch.randn(4096, 100), torch.randint(0, 10, (4096,))
+
+    def epoch():
+        for i in range(0, 4096, 256):
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(x[i:i + 256]), y[i:i + 256]).backward()
+            optimizer.step()
+    return median_ms(epoch)
+
+
+def cnn():
+    import torch
+    nn = torch.nn
+
+    def block(inputs, outputs, stride):
+        return nn.Sequential(nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False), nn.BatchNorm2d(outputs), nn.ReLU(),
+                             nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False), nn.BatchNorm2d(outputs), nn.ReLU())
+    return nn.Sequential(nn.Conv2d(3, 32, 7, 2, 3), nn.ReLU(), block(32, 64, 2), block(64, 128, 2), block(128, 256, 2),
+                         nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(256, 1000)), torch.randn(8, 3, 128, 128)
+
+
+def cnn_inference():
+    return median_ms(inference(*cnn()))
+
+
+def cnn_training():
+    import torch
+    model, x = cnn()
+    target = torch.randint(0, 1000, (8,))
+    return median_ms(training(model, lambda y: torch.nn.functional.cross_entropy(y, target), (x,)))
+
+
+def lstm_training():
+    import torch
+    model = torch.nn.LSTM(256, 512, 2, batch_first=True)
+    return median_ms(training(model, lambda y: y[0].square().mean(), (torch.randn(32, 64, 256),)))
+
+
+def embedding_training():
+    """A classifier of bags of words."""
+    import torch
+    nn = torch.nn
+    model = nn.Sequential(nn.EmbeddingBag(50000, 256), nn.Linear(256, 512), nn.ReLU(), nn.Linear(512, 20))
+    words, target = torch.randint(0, 50000, (512, 64)), torch.randint(0, 20, (512,))
+    return median_ms(training(model, lambda y: nn.functional.cross_entropy(y, target), (words,)))
+
+
+def vit_inference():
+    import torch
+    nn = torch.nn
+
+    class Vit(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.patches = nn.Conv2d(3, 384, 16, 16)
+            layer = nn.TransformerEncoderLayer(384, 6, 1536, batch_first=True, norm_first=True, activation="gelu")
+            self.layers, self.head = nn.TransformerEncoder(layer, 6, enable_nested_tensor=False), nn.Linear(384, 1000)
+
+        def forward(self, x):
+            return self.head(self.layers(self.patches(x).flatten(2).transpose(1, 2)).mean(1))
+    return median_ms(inference(Vit(), torch.randn(8, 3, 224, 224)))
+
+
+def sklearn_float32():
+    import numpy as np
+    from sklearn.cluster import KMeans
+    from sklearn.decomposition import PCA
+    from sklearn.neighbors import NearestNeighbors
+    draw = np.random.default_rng(0)
+    x = draw.standard_normal((4000, 256), dtype=np.float32)
+
+    def step():
+        PCA(16, svd_solver="randomized", random_state=0).fit_transform(x)
+        KMeans(8, n_init=1, max_iter=10, random_state=0).fit(x)
+        NearestNeighbors(n_neighbors=5, algorithm="brute").fit(x).kneighbors(x[:1000])
+    return median_ms(step, warm_up=8)
+
+
+def numpy_between():
+    """NumPy prepares what a network of PyTorch computes."""
+    import numpy as np
+    import torch
+    nn = torch.nn
+    model = nn.Sequential(nn.Linear(512, 1024), nn.ReLU(), nn.Linear(1024, 256)).eval()
+    draw = np.random.default_rng(0)
+    x, mix = draw.standard_normal((512, 512), dtype=np.float32), draw.standard_normal((512, 512), dtype=np.float32)
+
+    def step():
+        with torch.no_grad():
+            y = model(torch.from_numpy(x @ mix)).numpy()
+        return y.T @ y
+    return median_ms(step)
+
+
+def loader_workers():
+    """Two processes draw and transform the batches that a network learns from."""
+    import torch
+    nn = torch.nn
+
+    class Rows(torch.utils.data.Dataset):
+        mix = torch.randn(256, 256)
+
+        def __len__(self):
+            return 2048
+
+        def __getitem__(self, i):
+            return torch.randn(8, 256) @ self.mix
+    model = nn.Sequential(nn.Flatten(), nn.Linear(2048, 1024), nn.ReLU(), nn.Linear(1024, 10))
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+
+    def epoch():
+        for batch in torch.utils.data.DataLoader(Rows(), 128, num_workers=2):
+            optimizer.zero_grad()
+            model(batch).square().mean().backward()
+            optimizer.step()
+    return median_ms(epoch, warm_up=2, least=5)
+
+
+def two_threads():
+    import threading
+    import torch
+    models = [inference(torch.nn.Sequential(torch.nn.Linear(1024, 1024), torch.nn.ReLU(), torch.nn.Linear(1024, 1024)),
+                        torch.randn(256, 1024)) for _ in range(2)]
+
+    def run(step):
+        for _ in range(10):
+            step()
+
+    def both():
+        threads = [threading.Thread(target=run, args=(step,)) for step in models]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    return median_ms(both, warm_up=5)
+
+
+def product_of_process(seed):
+    import numpy as np
+    draw = np.random.default_rng(seed)
+    x = draw.standard_normal((600, 600), dtype=np.float32)
+    for _ in range(20):
+        x = x @ x / 600
+    return float(x[0, 0])
+
+
+def process_pool():
+    import multiprocessing
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        return median_ms(lambda: pool.map(product_of_process, range(8)), warm_up=4)
+
+
+PROGRAMS = [transformer_inference, transformer_training, mlp_training, cnn_inference, cnn_training, lstm_training,
+            embedding_training, vit_inference, sklearn_float32, numpy_between, loader_workers, two_threads, process_pool]
+
+
+# ---- The run.
+
+def time_program(name, prefix, env):
+    command = [*prefix, sys.executable, os.path.abspath(__file__), "--program", name]
+    done = subprocess.run(command, env=env, text=True, capture_output=True, timeout=600, check=False)
+    lines = done.stdout.strip().splitlines()
+    if done.returncode != 0 or not lines:
+        sys.exit(f"exec_programs: {name} ended with status {done.returncode}\n{done.stderr}")
+    return json.loads(lines[-1])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", default=os.path.join(ROOT, "build", "release"))
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", default="", help="names of programs, comma-separated")
+    parser.add_argument("--program", help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    named = {program.__name__: program for program in PROGRAMS}
+    if asked.program:
+        if "torch" in sys.modules or asked.program not in ("sklearn_float32", "process_pool"):
+            import torch
+            torch.manual_seed(0)
+        print(json.dumps(named[asked.program]()))
+        return
+    kscout = os.path.join(asked.build, "kscout")
+    if not os.path.exists(kscout):
+        sys.exit(f"exec_programs: {kscout} is missing; ./dev build makes it, or give --build")
+    print(peers.torch_about(), flush=True)
+    wanted = asked.only.split(",") if asked.only else list(named)
+    print(f"{'program':24} {'alone':>10} {'exec':>10} {'refine':>10}  ms, medians of {asked.rounds} processes", flush=True)
+    with tempfile.TemporaryDirectory(prefix="kscout_programs_") as folder:
+        env = {**os.environ, "KSCOUT_DB": os.path.join(folder, "decisions.sqlite")}
+        env.setdefault("KSCOUT_MODEL_PATH", os.path.join(ROOT, "models"))
+        ways = [[], [kscout, "exec", "--"], [kscout, "exec", "--refine", "--"]]
+        for name in wanted:
+            try:
+                if name == "sklearn_float32":
+                    import sklearn  # noqa: F401, pylint: disable=unused-import
+            except ImportError:
+                print(f"{name:24} left out: scikit-learn is not installed", flush=True)
+                continue
+            times = [[] for _ in ways]
+            for _ in range(asked.rounds):
+                for i, prefix in enumerate(ways):
+                    times[i].append(time_program(name, prefix, env))
+            alone, under, refined = map(statistics.median, times)
+            print(f"{name:24} {alone:10.2f} {under:10.2f} {refined:10.2f}  {alone / under:.3f} {alone / refined:.3f}")
+            print(f"RESULT exec_programs.{name} {alone / under:.3f}")
+            print(f"RESULT exec_programs.{name}_refine {alone / refined:.3f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
