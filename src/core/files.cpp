@@ -292,6 +292,15 @@ std::filesystem::path library_file() {
   return error ? std::filesystem::path() : file;
 }
 
+void check_decompressed(std::size_t in, std::size_t out, std::string_view source) {
+  const std::size_t by_ratio = std::min(in, kMaxFileBytes) * kMaxRatio;
+  const std::size_t limit = std::min(kMaxFileBytes, std::max(kSafeBytes, by_ratio));
+  if (out > limit)
+    fail(Errc::corrupt_data,
+         "{}: {} bytes become more than {} when decompressed; if they should, name the decompressed file",
+         source, in, limit);
+}
+
 std::string gunzip(std::string_view bytes, std::string_view source) {
   z_stream stream{};
   if (inflateInit2(&stream, 15 + 16) != Z_OK) fail(Errc::device_failure, "zlib cannot start");
@@ -302,12 +311,12 @@ std::string gunzip(std::string_view bytes, std::string_view source) {
   int status = Z_OK;
   while (status == Z_OK) {
     const std::size_t filled = out.size();
-    if (filled >= kMaxFileBytes) fail(Errc::corrupt_data, "{}: more than 1 GiB when decompressed", source);
-    out.resize(std::min(kMaxFileBytes, std::max<std::size_t>(filled * 2, 1 << 16)));
+    out.resize(std::max<std::size_t>(filled * 2, 1 << 16));
     stream.next_out = reinterpret_cast<Bytef*>(out.data() + filled);
     stream.avail_out = static_cast<uInt>(out.size() - filled);
     status = inflate(&stream, Z_NO_FLUSH);
     out.resize(out.size() - stream.avail_out);
+    check_decompressed(bytes.size(), out.size(), source);
     if (status == Z_BUF_ERROR) break;  // the input was truncated
   }
   if (status != Z_STREAM_END || stream.avail_in != 0) {

@@ -145,6 +145,18 @@ TEST_F(Files, AFailedWriteLeavesNothing) {
   EXPECT_EQ(count(), 1u);
 }
 
+TEST_F(Files, ASmallFileDoesNotBecomeALargeText) {
+  const std::string zeros(std::size_t{65} << 20, '0');
+  write_file_atomically(file_, gzip(zeros));
+  test::expect_error(Errc::corrupt_data, {file_.string(), "when decompressed", "67108864"},
+                     [&] { read_maybe_gzip(file_); });
+  write_file_atomically(file_, gzip(zeros.substr(0, std::size_t{8} << 20)));
+  EXPECT_EQ(read_maybe_gzip(file_).size(), std::size_t{8} << 20);
+  EXPECT_NO_THROW(check_decompressed(std::size_t{1} << 20, std::size_t{200} << 20, "log"));
+  EXPECT_THROW(check_decompressed(std::size_t{1} << 20, (std::size_t{200} << 20) + 1, "log"), Error);
+  EXPECT_THROW(check_decompressed(kMaxFileBytes, kMaxFileBytes + 1, "log"), Error);
+}
+
 TEST_F(Files, DevicesThatNeverEndAreRefused) {
   test::expect_error(Errc::device_failure, "/dev/zero: is a device; name a file or a pipe",
                      [] { read_file("/dev/zero"); });
