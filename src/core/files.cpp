@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <random>
 #include <span>
 #include <system_error>
 
@@ -19,6 +20,7 @@
 #include "core/held_signals.h"
 #include "core/links.h"
 #include "core/names.h"
+#include "core/part_name.h"
 
 namespace kscout {
 
@@ -60,19 +62,33 @@ bool is_descriptor_folder(const std::filesystem::path& folder) {
   return folder.filename() == "fd" && folder.string().starts_with("/proc/");
 }
 
+/// NAME.<six random letters>.part (core/part_name.h)
+std::string part_name(std::string name) {
+  constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+  std::random_device random;
+  name += '.';
+  for (std::size_t i = 0; i < kPartLetters; ++i) name += kLetters[random() % kLetters.size()];
+  return name.append(kPartEnding);
+}
+
 /// A temporary file of this process beside its target; the destructor removes it unless it was renamed.
 class PartFile {
  public:
-  explicit PartFile(const std::filesystem::path& target)
-      : target_(target), path_(target.string() + fmt::format(".{}.part", getpid())) {}
+  explicit PartFile(const std::filesystem::path& target) : target_(target) {}
   PartFile(const PartFile&) = delete;
   PartFile& operator=(const PartFile&) = delete;
   ~PartFile() { unlink(path_.c_str()); }
 
   /// `like`: the file whose permissions the new file gets.
   void open(const struct stat* like = nullptr) {
-    out_.fd = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (out_.fd < 0) fail_io("create", target_);
+    // Others may write to the folder: a name that they cannot foresee, and no file or link of theirs.
+    constexpr int kTries = 100, kOpen = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+    for (int tries = 0; out_.fd < 0; ++tries) {
+      const std::string path = part_name(target_.string());
+      out_.fd = ::open(path.c_str(), kOpen, 0666);
+      if (out_.fd >= 0) path_ = path;
+      if (out_.fd < 0 && (errno != EEXIST || tries == kTries)) fail_io("create", target_);
+    }
     if (like && fchmod(out_.fd, like->st_mode & 07777) != 0) fail_io("create", target_);
   }
   void write(std::string_view bytes) const { write_bytes(out_.fd, bytes, target_); }
@@ -276,6 +292,15 @@ std::filesystem::path library_file() {
   return error ? std::filesystem::path() : file;
 }
 
+void check_decompressed(std::size_t in, std::size_t out, std::string_view source) {
+  const std::size_t by_ratio = std::min(in, kMaxFileBytes) * kMaxRatio;
+  const std::size_t limit = std::min(kMaxFileBytes, std::max(kSafeBytes, by_ratio));
+  if (out > limit)
+    fail(Errc::corrupt_data,
+         "{}: {} bytes become more than {} when decompressed; if they should, name the decompressed file",
+         source, in, limit);
+}
+
 std::string gunzip(std::string_view bytes, std::string_view source) {
   z_stream stream{};
   if (inflateInit2(&stream, 15 + 16) != Z_OK) fail(Errc::device_failure, "zlib cannot start");
@@ -286,12 +311,12 @@ std::string gunzip(std::string_view bytes, std::string_view source) {
   int status = Z_OK;
   while (status == Z_OK) {
     const std::size_t filled = out.size();
-    if (filled >= kMaxFileBytes) fail(Errc::corrupt_data, "{}: more than 1 GiB when decompressed", source);
-    out.resize(std::min(kMaxFileBytes, std::max<std::size_t>(filled * 2, 1 << 16)));
+    out.resize(std::max<std::size_t>(filled * 2, 1 << 16));
     stream.next_out = reinterpret_cast<Bytef*>(out.data() + filled);
     stream.avail_out = static_cast<uInt>(out.size() - filled);
     status = inflate(&stream, Z_NO_FLUSH);
     out.resize(out.size() - stream.avail_out);
+    check_decompressed(bytes.size(), out.size(), source);
     if (status == Z_BUF_ERROR) break;  // the input was truncated
   }
   if (status != Z_STREAM_END || stream.avail_in != 0) {

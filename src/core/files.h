@@ -86,14 +86,23 @@ std::filesystem::path program_file();
 /// Links are resolved; empty when the file was deleted.
 std::filesystem::path library_file();
 
-// ---- Compresses and decompresses gzip.
+// ---- Compresses and decompresses.
 
-/// Like read_file, but decompresses files that start with the gzip mark. Throws corrupt_data for damaged gzip
-/// and for more than kMaxFileBytes of output.
+/// Compressed texts that are longer than the first limit, and more than the second times as long as the file,
+/// are refused.
+inline constexpr std::size_t kSafeBytes = std::size_t{64} << 20, kMaxRatio = 200;
+
+/// Every decompressor calls this while it reads: `in` compressed bytes became `out` bytes. Throws
+/// corrupt_data for more than kMaxFileBytes, and for more than both kSafeBytes and kMaxRatio times the
+/// compressed bytes.
+void check_decompressed(std::size_t in, std::size_t out, std::string_view source);
+
+/// Like read_file, but decompresses files that start with the gzip mark. Throws corrupt_data for damaged
+/// gzip, and as check_decompressed() does.
 std::string read_maybe_gzip(const std::filesystem::path& file);
 
-/// Decompresses gzip; `source` names it in errors. Throws corrupt_data for damaged data and for more than
-/// kMaxFileBytes of output.
+/// Decompresses gzip; `source` names it in errors. Throws corrupt_data for damaged data, and as
+/// check_decompressed() does.
 std::string gunzip(std::string_view bytes, std::string_view source);
 
 /// gzip with level 9 and no time stamp: equal input gives equal bytes.

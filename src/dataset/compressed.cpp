@@ -36,6 +36,7 @@ T value_of(arrow::Result<T> result, const std::filesystem::path& file) {
 
 std::string read_text(const std::filesystem::path& file) {
   std::string bytes = read_file(file);
+  const std::size_t compressed = bytes.size();
   const auto compression = compression_of(bytes);
   if (!compression) return bytes;
   const auto codec = value_of(arrow::util::Codec::Create(*compression), file);
@@ -48,6 +49,7 @@ std::string read_text(const std::filesystem::path& file) {
   while (true) {
     const auto piece = value_of(stream->Read(kPiece), file);
     if (piece->size() == 0) return text;
+    check_decompressed(compressed, text.size() + static_cast<std::size_t>(piece->size()), file.string());
     text.append(reinterpret_cast<const char*>(piece->data()), static_cast<std::size_t>(piece->size()));
   }
 }

@@ -8,7 +8,8 @@
 
 namespace kscout {
 
-/// The text of a file; bzip2, gzip and Zstandard by the file's first bytes. Throws not_found, corrupt_data.
+/// The text of a file; bzip2, gzip and Zstandard by the file's first bytes. Throws not_found,
+/// corrupt_data, and as check_decompressed() does.
 std::string read_text(const std::filesystem::path& file);
 
 }  // namespace kscout

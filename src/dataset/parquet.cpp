@@ -204,10 +204,14 @@ std::string unpacked(const std::string& key, const std::string& packed, const st
 ParquetHeader header_of(const arrow::Schema& schema, const std::string& source) {
   ParquetHeader header;
   if (schema.metadata()) {
+    std::size_t packed_bytes = 0, bytes = 0;  // of all texts
     for (std::int64_t i = 0; i < schema.metadata()->size(); ++i) {
       const std::string &key = schema.metadata()->key(i), &text = schema.metadata()->value(i);
       if (key.ends_with(kPackedEnding)) {
-        header.metadata[key.substr(0, key.size() - kPackedEnding.size())] = unpacked(key, text, source);
+        const std::string& whole = header.metadata[key.substr(0, key.size() - kPackedEnding.size())] =
+            unpacked(key, text, source);
+        packed_bytes += text.size(), bytes += whole.size();
+        check_decompressed(packed_bytes, bytes, source);
       } else {
         header.metadata[key] = text;
       }

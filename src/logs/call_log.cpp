@@ -23,41 +23,48 @@ constexpr std::string_view kRecordFormat = "a record of kscout exec";
 constexpr std::string_view kKnownFormats =
     "a record of kscout exec, a trace of PyTorch's profiler (record_shapes=True), lines of KSCOUT_LOG, "
     "CUBLASLT_LOG_LEVEL=2, HIPBLASLT_LOG_LEVEL=2, CUDNN_LOGLEVEL_DBG=3 (before cuDNN 9 CUDNN_LOGINFO_DBG=1), "
-    "ONEDNN_VERBOSE=1 and MIOPEN_ENABLE_LOGGING_CMD=1, and PyTorch's lists of TunableOp";
+    "ONEDNN_VERBOSE=1, MIOPEN_ENABLE_LOGGING_CMD=1, HIPBLASLT_LOG_MASK=32 and ROCBLAS_LAYER=2, and PyTorch's "
+    "lists of TunableOp";
 
 void read_record(std::string_view text, std::string_view source, CallLog& log) {
   log.found(kRecordFormat);
-  for (const auto& [operation, own] : texts_by_operation(lines_of_record(std::string(text), source)))
+  // A process that ends while it writes cuts the last row.
+  std::string_view whole = text;
+  for_each_log_line(text, [&](const LogLine& line) {
+    if (line.ended || split(line.text, ',').size() == split(kRecordHeader, ',').size()) return;
+    log.leave_out(std::string(kCutShort), line.number);
+    whole.remove_suffix(line.text.size());
+  });
+  for (const auto& [operation, own] : texts_by_operation(lines_of_record(std::string(whole), source)))
     for (const Problem& problem : parse_problems_of(*operation, own, source))
       log.add(problem, problem.weight());
 }
 
 void read_lines(std::string_view text, CallLog& log) {
-  const std::array readers{kscout_log_reader(), cublaslt_log_reader(), cudnn_log_reader(),
-                           onednn_log_reader(), miopen_log_reader(),   tunableop_log_reader()};
-  std::size_t number = 0;
+  const std::array readers{kscout_log_reader(),   cublaslt_log_reader(), cudnn_log_reader(),
+                           onednn_log_reader(),   miopen_log_reader(),   rocm_bench_log_reader(),
+                           tunableop_log_reader()};
+  LogLine line;
   const auto guarded = [&](const auto& work) {
     try {
       return work();
     } catch (NotRead& why) {
-      log.leave_out(std::move(why.reason), number);
+      log.leave_out(std::move(why.reason), line.number);
     } catch (const Error& error) {
-      log.leave_out("that are no valid problem", number, error.what());
+      log.leave_out("that are no valid problem", line.number, error.what());
     }
     return true;
   };
-  for (const std::string_view whole : split(text, '\n')) {
-    ++number;
-    const std::string_view line = whole.ends_with('\r') ? whole.substr(0, whole.size() - 1) : whole;
-    if (trimmed(line).empty()) continue;
+  for_each_log_line(text, [&](const LogLine& one) {
+    line = one;
     const auto reader = std::ranges::find_if(
-        readers, [&](const auto& one) { return guarded([&] { return one->take(line, number, log); }); });
+        readers, [&](const auto& taker) { return guarded([&] { return taker->take(line, log); }); });
     if (reader == readers.end()) {
       ++log.unknown;
     } else {
       log.found((*reader)->format());
     }
-  }
+  });
   for (const auto& reader : readers) guarded([&] { return reader->finish(log), true; });
 }
 
@@ -96,6 +103,8 @@ std::string CallLog::summary() const {
 }
 
 CallLog read_call_log(std::string_view text, std::string_view source) {
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   CallLog log;
   if (looks_like_json(text)) {
     read_profiler_trace(text, source, log);

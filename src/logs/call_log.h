@@ -42,9 +42,9 @@ class CallLog {
 };
 
 /// Recognises the format by the content: the record of `kscout exec`, a trace of PyTorch's profiler, or lines
-/// of KSCOUT_LOG, cuBLASLt, hipBLASLt, cuDNN, oneDNN, MIOpen and PyTorch's TunableOp, also several of them in
-/// one text. Throws corrupt_data that names the formats when nothing is recognised, when no call is a problem
-/// of this program, and for damaged records and traces. `source` names the text in errors.
+/// of KSCOUT_LOG, cuBLASLt, hipBLASLt, rocBLAS, cuDNN, oneDNN, MIOpen and PyTorch's TunableOp, also several
+/// of them in one text. Throws corrupt_data that names the formats when nothing is recognised, when no call
+/// is a problem of this program, and for damaged records. `source` names the text in errors.
 CallLog read_call_log(std::string_view text, std::string_view source);
 
 }  // namespace kscout

@@ -54,7 +54,7 @@ class Attributes {
     const std::string opening = fmt::format("{}=[", name);
     const std::size_t begin = line.find(opening), from = begin + opening.size();
     const std::size_t end = begin == std::string_view::npos ? begin : line.find(']', from);
-    if (end == std::string_view::npos) throw NotRead{"of lines that are cut short"};
+    if (end == std::string_view::npos) throw NotRead{std::string(kCutShort)};
     return Attributes(line.substr(from, end - from));
   }
 
@@ -134,12 +134,12 @@ void set_types(GemmProblem& p, std::string_view compute) {
   }
 }
 
-/// The text after "NAME=" up to the next blank.
-std::string_view word_after(std::string_view line, std::string_view name) {
-  const std::size_t at = line.find(name);
-  if (at == std::string_view::npos) return {};
-  const std::string_view rest = line.substr(at + name.size());
-  return rest.substr(0, rest.find(' '));
+/// The text after "NAME=" up to the next blank; nothing where there is none.
+std::optional<std::string_view> word_after(std::string_view line, std::string_view name) {
+  const std::size_t at = line.find(name), from = at + name.size();
+  const std::size_t end = at == std::string_view::npos ? at : line.find(' ', from);
+  if (end == std::string_view::npos) return std::nullopt;
+  return line.substr(from, end - from);
 }
 
 GemmProblem product_of(std::string_view line) {
@@ -162,8 +162,10 @@ GemmProblem product_of(std::string_view line) {
       std::ranges::find(kCublasEpilogues, compute.text("epilogue"), &CublasEpilogue::name);
   if (epilogue == std::end(kCublasEpilogues)) throw NotRead{fmt::format("with {}", compute.text("epilogue"))};
   p.epilogue = epilogue->epilogue;
-  const std::string_view beta = word_after(line, " beta=");
-  p.accumulate = !beta.empty() && beta != "0";
+  // Both libraries write beta behind the descriptors, and the stream behind beta.
+  const auto beta = word_after(line, " beta=");
+  if (!beta) throw NotRead{std::string(kCutShort)};
+  p.accumulate = *beta != "0";
   set_matrices(p, a.matrix, b.matrix, d.matrix.row_stride);
   if (p.m != d.matrix.rows || p.n != d.matrix.columns) throw NotRead{"whose sizes contradict each other"};
   return p;
@@ -172,7 +174,8 @@ GemmProblem product_of(std::string_view line) {
 class CublasltLogReader : public LineReader {
  public:
   std::string_view format() const override { return "cuBLASLt's log"; }
-  bool take(std::string_view line, std::size_t /*number*/, CallLog& log) override {
+  bool take(const LogLine& whole, CallLog& log) override {
+    const std::string_view line = whole.text;
     if (line.find("[cublasLt][") == std::string_view::npos &&
         line.find("[HIPBLASLT][") == std::string_view::npos)
       return false;

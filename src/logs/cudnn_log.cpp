@@ -82,6 +82,12 @@ class CudnnCall {
 
   std::size_t number() const { return number_; }
   void add(std::string_view line) { lines_.emplace_back(line); }
+  /// Whether the call shows what follows its descriptors: the time, behind a plan its buffers.
+  bool shows_end() const {
+    return std::ranges::any_of(lines_, [](std::string_view line) {
+      return trimmed(line).starts_with("Time: ") || trimmed(line).starts_with("variantPack: type=");
+    });
+  }
 
   /// The convolution; nothing for a call of another function, or for the lines about its end. Throws NotRead.
   std::optional<ConvProblem> convolution() const {
@@ -202,7 +208,8 @@ class CudnnCall {
 class CudnnLogReader : public LineReader {
  public:
   std::string_view format() const override { return "cuDNN's log"; }
-  bool take(std::string_view line, std::size_t number, CallLog& log) override {
+  bool take(const LogLine& whole, CallLog& log) override {
+    const std::string_view line = whole.text;
     constexpr std::string_view kMark = "! CuDNN (", kFunction = ") function ";
     if (line.size() > 2 && (line.starts_with("i!") || line.starts_with("e!") || line.starts_with("w!"))) {
       if (call_) call_->add(line.substr(2));
@@ -214,7 +221,7 @@ class CudnnLogReader : public LineReader {
     const std::size_t function = line.find(kFunction);
     if (line[0] != 'I' || function == std::string_view::npos) return true;
     const std::string_view rest = line.substr(function + kFunction.size());
-    call_.emplace(rest.substr(0, rest.find('(')), number);
+    call_.emplace(rest.substr(0, rest.find('(')), whole.number);
     return true;
   }
   void finish(CallLog& log) override { end_call(log); }
@@ -224,7 +231,10 @@ class CudnnLogReader : public LineReader {
     if (!call_) return;
     const CudnnCall call = *std::exchange(call_, std::nullopt);
     try {
-      if (const auto problem = call.convolution()) log.add(*problem);
+      if (const auto problem = call.convolution()) {
+        require_end(call.shows_end());
+        log.add(*problem);
+      }
     } catch (NotRead& why) {
       log.leave_out(std::move(why.reason), call.number());
     } catch (const Error& error) {

@@ -1,5 +1,7 @@
 // Reads the formats of which a line is a whole call, and which other code knows: KSCOUT_LOG, MIOpen,
 // TunableOp.
+#include <algorithm>
+#include <span>
 #include <utility>
 #include <variant>
 
@@ -15,11 +17,13 @@ namespace {
 class KscoutLogReader : public LineReader {
  public:
   std::string_view format() const override { return "KSCOUT_LOG"; }
-  bool take(std::string_view line, std::size_t /*number*/, CallLog& log) override {
+  bool take(const LogLine& whole, CallLog& log) override {
+    const std::string_view line = whole.text;
     constexpr std::string_view kPrefix = "kscout: ", kArrow = " -> ";
     if (!line.starts_with(kPrefix)) return false;
     const std::size_t arrow = line.find(kArrow);
     const std::string_view problem = line.substr(0, arrow).substr(kPrefix.size());
+    if (arrow == std::string_view::npos) require_end(whole.ended);
     if (arrow == std::string_view::npos || problem.find(' ') != std::string_view::npos) return true;
     log.add(parse_any_problem(problem));
     return true;
@@ -29,33 +33,52 @@ class KscoutLogReader : public LineReader {
 class MiopenLogReader : public LineReader {
  public:
   std::string_view format() const override { return "MIOpen's commands"; }
-  bool take(std::string_view line, std::size_t number, CallLog& log) override {
-    if (line.find("MIOpenDriver ") == std::string_view::npos) return false;
-    if (line.find("LogCmdFind") != std::string_view::npos) {
-      log.leave_out("of searches for a kernel (LogCmdFindConvolution)", number);
+  bool take(const LogLine& line, CallLog& log) override {
+    if (line.text.find("MIOpenDriver ") == std::string_view::npos) return false;
+    if (line.text.find("LogCmdFind") != std::string_view::npos) {
+      log.leave_out("of searches for a kernel (LogCmdFindConvolution)", line.number);
       return true;
     }
-    MiopenLine found = read_miopen_line(line);
+    require_end(shows_time(line));
+    MiopenLine found = read_miopen_line(line.text);
     for (const ConvProblem& problem : found.problems) log.add(problem);
-    if (found.fault) log.leave_out(std::move(found.fault->reason), number, std::move(found.fault->example));
+    if (found.fault)
+      log.leave_out(std::move(found.fault->reason), line.number, std::move(found.fault->example));
     return true;
+  }
+
+ private:
+  /// MIOpen writes -t last; people may leave it out, and end their lines.
+  static bool shows_time(const LogLine& line) {
+    const auto words = parts_in(line.text, " \t");
+    if (line.ended) return line.text.find("[LogCmd") == std::string_view::npos || has_time(words);
+    return words.size() > 2 && has_time(std::span(words).last(2));
+  }
+  /// Whether -t and its value are among the words.
+  static bool has_time(std::span<const std::string_view> words) {
+    const auto flag =
+        std::ranges::find_if(words, [](std::string_view word) { return word == "-t" || word == "--time"; });
+    return flag != words.end() && flag + 1 != words.end();
   }
 };
 
 class TunableOpLogReader : public LineReader {
  public:
   std::string_view format() const override { return "TunableOp"; }
-  bool take(std::string_view line, std::size_t number, CallLog& log) override {
+  bool take(const LogLine& whole, CallLog& log) override {
+    const std::string_view line = whole.text;
     if (line.starts_with("Validator,")) return true;
     const std::string_view op = line.substr(0, line.find(','));
     if (op.size() == line.size() || op.find("TunableOp_") == std::string_view::npos ||
         op.find(' ') != std::string_view::npos)
       return false;
+    constexpr std::size_t kTuned = 3;  // a comma ends the parameters
+    require_end(whole.ended || split(line, ',').size() >= kTuned);
     const auto found = read_tunableop_line(line);
     if (const auto* const problem = std::get_if<GemmProblem>(&found)) {
       log.add(*problem);
     } else {
-      log.leave_out(std::get<std::string>(found), number);
+      log.leave_out(std::get<std::string>(found), whole.number);
     }
     return true;
   }

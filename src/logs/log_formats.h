@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "core/split.h"
 #include "logs/call_log.h"
 
 namespace kscout {
@@ -14,6 +15,29 @@ namespace kscout {
 struct NotRead {
   std::string reason;
 };
+
+/// Reason of a line that may have lost its end while it was written: what is left may read as another
+/// problem.
+inline constexpr std::string_view kCutShort = "of lines that are cut short";
+
+/// A line with content.
+struct LogLine {
+  std::string_view text;   ///< without the line end
+  std::size_t number = 0;  ///< in its file, from 1
+  bool ended = true;       ///< a line end follows it
+};
+
+/// Calls use(LogLine) for each line with content.
+template <class F>
+void for_each_log_line(std::string_view text, const F& use) {
+  std::size_t number = 0;
+  for (std::string_view line : split(text, '\n')) {
+    const bool ended = line.data() + line.size() != text.data() + text.size();
+    ++number;
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (!trimmed(line).empty()) use(LogLine{line, number, ended});
+  }
+}
 
 /// Reads one format line by line.
 class LineReader {
@@ -24,10 +48,16 @@ class LineReader {
   virtual ~LineReader() = default;
   virtual std::string_view format() const = 0;
   /// Takes a line of its format, and adds the call that it tells of; false for other lines. Throws
-  /// NotRead, and Error when the call's sizes are no problem.
-  virtual bool take(std::string_view line, std::size_t number, CallLog& log) = 0;
+  /// NotRead, also for a line that may have lost its end, and Error when the call's sizes are no problem.
+  virtual bool take(const LogLine& line, CallLog& log) = 0;
   /// Adds a call whose lines end with the text. Throws as take() does.
   virtual void finish(CallLog& /*log*/) {}
+
+ protected:
+  /// Throws NotRead for a line that may have lost its end; `is_whole`: it shows its format's last field.
+  static void require_end(bool is_whole) {
+    if (!is_whole) throw NotRead{std::string(kCutShort)};
+  }
 };
 
 /// "kscout: PROBLEM -> CONFIG (...)": one line for each decision that was not cached.
@@ -41,13 +71,17 @@ std::unique_ptr<LineReader> cudnn_log_reader();
 std::unique_ptr<LineReader> onednn_log_reader();
 /// Command lines of MIOpenDriver (MIOPEN_ENABLE_LOGGING_CMD).
 std::unique_ptr<LineReader> miopen_log_reader();
+/// Command lines of hipblaslt-bench and rocblas-bench, as both libraries log them.
+std::unique_ptr<LineReader> rocm_bench_log_reader();
 /// Lines of PyTorch's TunableOp, untuned or tuned.
 std::unique_ptr<LineReader> tunableop_log_reader();
 
 inline constexpr std::string_view kProfilerFormat = "a trace of PyTorch's profiler";
 /// Whether a text begins as JSON and not as a line of a log.
 bool looks_like_json(std::string_view text) noexcept;
-/// Reads Chrome's trace events, which PyTorch's profiler writes with record_shapes=True. Throws corrupt_data.
+/// Reads Chrome's trace events, which PyTorch's profiler writes with record_shapes=True. In a damaged or cut
+/// trace, the events that can be read count, and the others are left out. Throws corrupt_data for JSON
+/// without events.
 void read_profiler_trace(std::string_view text, std::string_view source, CallLog& log);
 
 }  // namespace kscout

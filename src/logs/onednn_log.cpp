@@ -263,7 +263,8 @@ ConvProblem convolution_of(const OnednnCall& call) {
 class OnednnLogReader : public LineReader {
  public:
   std::string_view format() const override { return "oneDNN's verbose lines"; }
-  bool take(std::string_view line, std::size_t /*number*/, CallLog& log) override {
+  bool take(const LogLine& whole, CallLog& log) override {
+    const std::string_view line = whole.text;
     constexpr std::array<std::string_view, 2> kMarks{"onednn_verbose,", "dnnl_verbose,"};
     std::size_t begin = std::string_view::npos;
     for (const std::string_view mark : kMarks) begin = std::min(begin, line.find(mark));
@@ -278,7 +279,8 @@ class OnednnLogReader : public LineReader {
     if (std::ranges::find(kOther, primitive) != kOther.end())
       throw NotRead{fmt::format("of primitive {}", primitive)};
     if (primitive != "matmul" && primitive != "convolution") return true;
-    if (rest.size() < 9) throw NotRead{"of lines that are cut short"};
+    constexpr std::size_t kTime = 9;  // the last cell, behind the sizes
+    require_end(rest.size() > kTime);
     const OnednnCall call{primitive, rest[4], rest[5], rest[6], rest[8]};
     if (primitive == "matmul") {
       log.add(matmul_of(call));

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,6 +38,10 @@ constexpr TorchType kTorchTypes[] = {
     {"c10::BFloat16", DType::bf16}, {"signed char", DType::int8},     {"c10::Float8_e4m3fn", DType::fp8},
     {"int", DType::int32},          {"c10::Float8_e5m2", DType::bf8},
 };
+
+/// What Python and C++ print for doubles that JSON does not have.
+constexpr std::string_view kNoNumbers[] = {"NaN",      "-NaN",      "nan", "-nan",
+                                           "Infinity", "-Infinity", "inf", "-inf"};
 
 /// The inputs of an event's operator.
 class TorchInputs {
@@ -303,6 +308,95 @@ void read_event(const Json& event, CallLog& log) {
   }
 }
 
+/// The events of a trace.
+struct Events {
+  CallLog log = {};
+  std::size_t count = 0;
+};
+
+/// Throws Json::exception.
+Events read_json(std::string_view text) {
+  Events events;
+  // Events are read and forgotten one by one: a trace may be much larger as a tree than as a text.
+  const auto at_end_of_object = [&](int depth, Json::parse_event_t kind, Json& parsed) {
+    constexpr int kDepthOfEvents = 2;
+    if (kind != Json::parse_event_t::object_end || depth > kDepthOfEvents || depth == 0) return true;
+    if (!parsed.contains("ph")) return true;
+    ++events.count;
+    read_event(parsed, events.log);
+    return false;
+  };
+  const Json rest = Json::parse(text, at_end_of_object);
+  return events;
+}
+
+// ---- Damaged traces
+
+/// Where the next event begins: PyTorch writes its phase first, {"ph": "X", ... Nothing behind the last
+/// event.
+std::size_t event_start(std::string_view text, std::size_t from) {
+  for (std::size_t at = from; (at = text.find("\"ph\"", at)) != std::string_view::npos; ++at) {
+    const std::size_t brace = at == 0 ? at : text.find_last_not_of(" \t\r\n", at - 1);
+    if (brace != std::string_view::npos && brace >= from && text[brace] == '{') return brace;
+  }
+  return std::string_view::npos;
+}
+
+/// The text with null for NaN and infinity, and with a mark in strings for what JSON does not allow there.
+std::string repaired(std::string_view text) {
+  std::string made;
+  made.reserve(text.size());
+  bool in_string = false;
+  while (!text.empty()) {
+    const char c = text.front();
+    std::size_t taken = 1;
+    if (!in_string) {
+      const auto* const word =
+          std::ranges::find_if(kNoNumbers, [&](std::string_view one) { return text.starts_with(one); });
+      if (word != std::end(kNoNumbers)) taken = word->size();
+      made += word != std::end(kNoNumbers) ? "null" : std::string_view(&c, 1);
+      in_string = c == '"';
+    } else if (c == '\\') {
+      taken = std::min<std::size_t>(2, text.size());
+      const bool known =
+          taken == 2 && std::string_view("\"\\/bfnrtu").find(text[1]) != std::string_view::npos;
+      made += known ? text.substr(0, taken) : "?";
+    } else {
+      const auto byte = static_cast<unsigned char>(c);
+      made += byte < 0x20 || byte >= 0x80 ? '?' : c;
+      in_string = c != '"';
+    }
+    text.remove_prefix(taken);
+  }
+  return made;
+}
+
+/// Reads the events one by one, and counts those that are no JSON.
+Events read_damaged(std::string_view text) {
+  Events events;
+  std::size_t line = 1, counted = 0;
+  bool complete = true;
+  for (std::size_t begin = event_start(text, 0); begin != std::string_view::npos;) {
+    const std::size_t next = event_start(text, begin + 1);
+    line += static_cast<std::size_t>(std::count(text.begin() + counted, text.begin() + begin, '\n'));
+    counted = begin;
+    ++events.count;
+    try {
+      // A stream ends behind the event: commas and the end of the trace follow.
+      std::istringstream one(repaired(text.substr(begin, next - begin)));
+      Json event;
+      one >> event;
+      read_event(event, events.log);
+    } catch (const Json::exception&) {
+      events.log.leave_out("of events that are no JSON", line);
+      complete = false;
+    }
+    begin = next;
+  }
+  if (complete && events.count != 0) events.log.leave_out("of a trace that is damaged or cut short", 0);
+  return events;
+}
+
 }  // namespace
 
 bool looks_like_json(std::string_view text) noexcept {
@@ -312,26 +406,20 @@ bool looks_like_json(std::string_view text) noexcept {
 }
 
 void read_profiler_trace(std::string_view text, std::string_view source, CallLog& log) {
-  bool has_events = false;
-  // Events are read and forgotten one by one: a trace may be much larger as a tree than as a text.
-  const auto at_end_of_object = [&](int depth, Json::parse_event_t kind, Json& parsed) {
-    constexpr int kDepthOfEvents = 2;
-    if (kind != Json::parse_event_t::object_end || depth > kDepthOfEvents || depth == 0) return true;
-    if (!parsed.contains("ph")) return true;
-    has_events = true;
-    read_event(parsed, log);
-    return false;
-  };
+  Events events;
   try {
-    const Json rest = Json::parse(text, at_end_of_object);
+    events = read_json(text);
   } catch (const Json::exception& error) {
-    fail(Errc::corrupt_data, "{}: begins as JSON and is none: {}", source, reason_of(error));
+    events = read_damaged(text);
+    if (events.count == 0)
+      fail(Errc::corrupt_data, "{}: begins as JSON and is none: {}", source, reason_of(error));
   }
-  if (!has_events)
+  if (events.count == 0)
     fail(Errc::corrupt_data,
          "{}: is JSON without trace events; --from-log reads the traces of torch.profiler "
          "(export_chrome_trace)",
          source);
+  log = std::move(events.log);
   log.found(kProfilerFormat);
 }
 

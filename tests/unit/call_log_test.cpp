@@ -2,12 +2,17 @@
 // it.
 #include "logs/call_log.h"
 
+#include <filesystem>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "core/files.h"
 #include "support/expect_error.h"
+#include "support/paths.h"
 
 namespace kscout {
 namespace {
@@ -23,7 +28,7 @@ Texts problems_in(const std::string& text) {
 
 /// Why the one line of a text is left out, behind a line that is not.
 std::string reason_of_line(const std::string& line) {
-  const CallLog log = read_call_log("kscout: gemm:1x2x3 -> config (cache)\n" + line, "log");
+  const CallLog log = read_call_log("kscout: gemm:1x2x3 -> config (cache)\n" + line + "\n", "log");
   EXPECT_EQ(log.problems.size(), 1u) << line;
   return skipped_lines_text(log.left_out);
 }
@@ -58,6 +63,68 @@ TEST(CallLog, AFileWithoutCallsNamesTheFormats) {
                      [] { read_call_log("hello\nworld\n", "my.txt"); });
   test::expect_error(Errc::corrupt_data, {"KSCOUT_LOG: 0 calls", "1 that are no valid problem (line 1)"},
                      [] { read_call_log("kscout: gemm:0x1xy -> config", "log"); });
+}
+
+// ---- Cut logs
+
+/// The problems of a text that may have none, without their calls.
+std::set<std::string> problems_of_cut(std::string_view text) {
+  std::set<std::string> texts;
+  try {
+    for (Problem& problem : read_call_log(text, "log").problems) {
+      problem.set_weight(1);
+      texts.insert(print(problem));
+    }
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Errc::corrupt_data) << error.what();
+  }
+  return texts;
+}
+
+TEST(CallLog, ACutLogHasNoProblemThatTheWholeLogLacks) {
+  for (const auto& entry :
+       std::filesystem::directory_iterator(paths::in_repository("tests/fuzz/corpus/call_log"))) {
+    const std::string whole = read_file(entry.path());
+    const auto known = problems_of_cut(whole);
+    for (std::size_t length = 0; length < whole.size(); ++length) {
+      const std::string_view cut = std::string_view(whole).substr(0, length);
+      for (const std::string& problem : problems_of_cut(cut))
+        EXPECT_TRUE(known.contains(problem)) << entry.path() << " cut to " << length << ": " << problem;
+    }
+  }
+}
+
+TEST(CallLog, ACutLineIsCounted) {
+  const auto counts_one = [](const std::string& line) {
+    const CallLog log = read_call_log("kscout: gemm:1x2x3 -> config (cache)\n" + line, "log");
+    EXPECT_EQ(log.problems.size(), 1u) << line;
+    EXPECT_EQ(skipped_lines_text(log.left_out), "1 of lines that are cut short (line 2)") << line;
+  };
+  counts_one("GemmTunableOp_BFloat16_TN,tn_1280_128_81");
+  counts_one("GemmTunableOp_BFloat16_TN,tn_1280_12");
+  counts_one("GemmTunableOp_BFloat16_TN,tn_8_4_16_ld_16_16_1");
+  counts_one(
+      "onednn_verbose,v1,primitive,exec,cpu,matmul,brg,undef,src:f32::blocked:ab::f0 "
+      "wei:f32::blocked:ab::f0 dst:f32::blocked:ab::f0,,,20x36:36x10");
+  counts_one("MIOpenDriver conv -n 32 -c 3 -H 224 -W 224 -k 64 -y 7 -x 7");
+  counts_one("MIOpenDriver conv -n 32 -c 3 -H 224 -W 224 -k 64 -y 7 -x 7 -p 3 -q 3 -F 1 -t");
+  counts_one(
+      "MIOpen(HIP): Command [LogCmdConvolution] ./bin/MIOpenDriver conv -n 3 -c 3 -H 8 -W 8 -k 6 -y 7 "
+      "-x 7\n");
+  counts_one("kscout: gemm:64x96x1");
+  // The last field is there.
+  EXPECT_EQ(problems_in("GemmTunableOp_BFloat16_TN,tn_1024_512_256,Gemm_Hipblaslt_7"),
+            (Texts{"gemm:512x1024x256:bf16:rcr"}));
+  EXPECT_EQ(problems_in("kscout: gemm:64x96x128:fp32:rcr -> nati"), (Texts{"gemm:64x96x128:fp32:rcr"}));
+}
+
+TEST(CallLog, ACutRowOfARecordIsCounted) {
+  const CallLog log = read_call_log(
+      "problem,calls,total_us\ngemm:8x16x32:bf16:rcr,400,104.0\ngemm:8x16x64:bf16:rcr,4", "log");
+  ASSERT_EQ(log.problems.size(), 1u);
+  EXPECT_EQ(log.summary(),
+            "a record of kscout exec: 400 calls of 1 problem; calls left out: 1 of lines that are cut short "
+            "(line 3)");
 }
 
 // ---- cuBLASLt
@@ -270,8 +337,10 @@ TEST(CallLog, OnednnBatchesKeepTheirItems) {
             "1 of batches whose items share an operand (line 2)");
   EXPECT_EQ(reason_of_line(onednn_matmul(tags, "attr-post-ops:binary_add:f32:2", "3x6x4:3x4x6")),
             "1 with post-op binary_add:f32:2 (line 2)");
-  EXPECT_EQ(reason_of_line("onednn_verbose,v1,primitive,exec,cpu,inner_product,x,forward_training,src:f32"),
-            "1 of primitive inner_product (line 2)");
+  EXPECT_EQ(
+      reason_of_line(
+          "onednn_verbose,v1,primitive,exec,cpu,inner_product,x,forward_training,src:f32,,,mb1ic2oc3,0.5"),
+      "1 of primitive inner_product (line 2)");
 }
 
 TEST(CallLog, OnednnConvolutionsCountDilationFromZero) {
@@ -302,20 +371,22 @@ TEST(CallLog, OnednnConvolutionsCountDilationFromZero) {
 // ---- MIOpen and TunableOp
 
 TEST(CallLog, MiopenCommandsNameDirectionAndLayout) {
-  const std::string command =
-      "MIOpen(HIP): Command [LogCmdConvolution] ./bin/MIOpenDriver convfp16 -n 32 -c 3 -H 224 "
-      "-W 224 -k 64 -y 7 -x 7 -p 3 -q 3 -u 2 -v 2 -l 1 -j 1 -m conv -g 1 -t 1";
+  const std::string
+      command =
+          "MIOpen(HIP): Command [LogCmdConvolution] ./bin/MIOpenDriver convfp16 -n 32 -c 3 -H 224 "
+          "-W 224 -k 64 -y 7 -x 7 -p 3 -q 3 -u 2 -v 2 -l 1 -j 1 -m conv -g 1",
+      end = " -t 1";
   const std::string sizes = ":32x3x224x224:64x7x7:fp16:", rest = ":stride=2:pad=3";
-  EXPECT_EQ(problems_in(command + " -F 1"), (Texts{"conv_fwd" + sizes + "ngchw" + rest}));
-  EXPECT_EQ(problems_in(command + " -F 4 --in_layout NHWC"),
+  EXPECT_EQ(problems_in(command + " -F 1" + end), (Texts{"conv_fwd" + sizes + "ngchw" + rest}));
+  EXPECT_EQ(problems_in(command + " --in_layout NHWC -F 4" + end),
             (Texts{"conv_bwd_weight" + sizes + "nhwgc" + rest}));
-  EXPECT_EQ(problems_in(command + " -F 3"),
+  EXPECT_EQ(problems_in(command + " -F 3" + end),
             (Texts{"conv_fwd" + sizes + "ngchw" + rest, "conv_bwd_data" + sizes + "ngchw" + rest}));
-  EXPECT_EQ(problems_in(command),
+  EXPECT_EQ(problems_in(command + end),
             (Texts{"conv_fwd" + sizes + "ngchw" + rest, "conv_bwd_data" + sizes + "ngchw" + rest,
                    "conv_bwd_weight" + sizes + "ngchw" + rest}));
-  EXPECT_EQ(reason_of_line(command + " -F 8"), "1 with an unknown --forw (-F) (line 2)");
-  EXPECT_EQ(reason_of_line(command + " -I CHWN"), "1 with --in_layout CHWN (line 2)");
+  EXPECT_EQ(reason_of_line(command + " -F 8" + end), "1 with an unknown --forw (-F) (line 2)");
+  EXPECT_EQ(reason_of_line(command + " -I CHWN" + end), "1 with --in_layout CHWN (line 2)");
   EXPECT_EQ(reason_of_line("MIOpen(HIP): Command [LogCmdFindConvolution] ./bin/MIOpenDriver conv -n 1"),
             "1 of searches for a kernel (LogCmdFindConvolution) (line 2)");
 }
@@ -326,6 +397,44 @@ TEST(CallLog, TunableOpLinesCountOnce) {
             (Texts{"gemm:512x1024x256:bf16:rcr", "gemm:512x1024x256:bf16:rrr"}));
   EXPECT_EQ(reason_of_line("GemmTunableOp_c10::complex<float>_NN,nn_1_1_1"),
             "1 of type c10::complex<float> (line 2)");
+}
+
+TEST(CallLog, BenchmarkCommandsOfRocmAreColumnMajor) {
+  // D (4096 x 64) = A^T B, A stored as 1024 x 4096 and B as 1024 x 64: row-major 64 x 1024 times the
+  // transpose of 4096 x 1024.
+  EXPECT_EQ(
+      problems_in("hipblaslt-bench --api_method c -m 4096 -n 64 -k 1024 --lda 1024 --ldb 1024 --ldc 4096 "
+                  "--ldd 4096 --stride_a 0 --stride_b 0 --alpha 1.000000 --beta 0.000000 --transA T --transB "
+                  "N --batch_count 1 --a_type f16_r --b_type f16_r --c_type f16_r --d_type f16_r "
+                  "--scale_type f32_r --bias_type f32_r --compute_type f32_r --algo_method index "
+                  "--solution_index 2010 --activation_type none --bias_vector\n"),
+      (Texts{"gemm:64x4096x1024:fp16:rcr:epilogue=bias"}));
+  const std::string vector =
+      "rocblas-bench -f gemm_ex --transposeA N --transposeB N -m 1 -n 16192 -k 16192 --alpha 1 --a_type "
+      "f16_r "
+      "--lda 1 --b_type f16_r --ldb 16192 --beta 0 --c_type f16_r --ldc 1 --d_type f16_r --ldd 1 "
+      "--compute_type "
+      "f32_r --algo 0 --solution_index 0 --flags 0\n";
+  EXPECT_EQ(problems_in(vector).size(), 1u);
+  // D (32 x 32) = A B^T, A stored as 32 x 64, B as 32 x 64: row-major 32 x 64, stored as 64 x 32, times 64
+  // x 32.
+  const std::string batch =
+      "rocblas-bench -f gemm_strided_batched -r f32_r --transposeA N --transposeB T -m 32 -n 32 -k 64 "
+      "--alpha 1 "
+      "--lda 32 --stride_a 2048 --ldb 32 --stride_b 2048 --beta 0 --ldc 32 --stride_c 1024 --batch_count "
+      "12\n";
+  EXPECT_EQ(problems_in(batch), (Texts{"gemm:32x32x64:fp32:crr:batch=12"}));
+  const auto with = [&](std::string line, const std::string& old, const std::string& text) {
+    return reason_of_line(line.replace(line.find(old), old.size(), text));
+  };
+  EXPECT_EQ(with(batch, "--lda 32", "--lda 8"), "1 whose sizes contradict each other (line 2)");
+  EXPECT_EQ(with(batch, "--stride_a 2048", "--stride_a 0"),
+            "1 of batches whose items share an operand (line 2)");
+  EXPECT_EQ(with(batch, "-f gemm_strided_batched", "-f trsm"), "1 of function trsm (line 2)");
+  EXPECT_EQ(with(vector, "--a_type f16_r", "--a_type f16_c"), "1 of type f16_c (line 2)");
+  const CallLog cut =
+      read_call_log("kscout: gemm:1x2x3 -> config (cache)\n" + batch.substr(0, batch.size() - 2), "log");
+  EXPECT_EQ(skipped_lines_text(cut.left_out), "1 of lines that are cut short (line 2)");
 }
 
 // ---- PyTorch's profiler
@@ -415,6 +524,44 @@ TEST(CallLog, TransposedConvolutionsAreGradients) {
                                     "[2240, 560, 20, 1], " + strides, "float",
                                     R"("", "", "", "[4]", )" + how + R"(, "[True, True, True]")"))),
             (Texts{"conv_fwd" + result, "conv_bwd_weight" + result}));
+}
+
+TEST(CallLog, OneBadEventLosesNoOther) {
+  const std::string mm = event("mm", "[64, 32], [32, 16]", "[32, 1], [16, 1]");
+  const auto calls_around = [&](const std::string& bad) {
+    const CallLog log = read_call_log("{\"traceEvents\": [\n" + mm + ",\n" + bad + ",\n" + mm, "t.json");
+    EXPECT_EQ(log.problems.size(), 1u) << bad;
+    EXPECT_EQ(print(log.problems.front()), "gemm:64x16x32:fp32:rrr:weight=2") << bad;
+    return skipped_lines_text(log.left_out);
+  };
+  const std::string is_bad = "1 of events that are no JSON (line 3)";
+  EXPECT_EQ(
+      calls_around(
+          "{\"ph\": \"X\", \"name\": \"say \"hi\"\n there\", \"args\": {\"path\": \"C:\\torch\\cuda\"}}"),
+      is_bad);
+  EXPECT_EQ(calls_around("{\"ph\": \"X\", \"name\": \"an odd \"quote\", \"args\": {}}"), is_bad);
+  EXPECT_EQ(calls_around("{\"ph\": \"X\", \"name\": \"cut\", \"args\": {"), is_bad);
+  // Read after all, but the trace has no end.
+  const std::string has_no_end = "1 of a trace that is damaged or cut short";
+  for (const std::string name : {"NUL \001", "Latin-1 \xe9", "C:\\torch\\cuda"})
+    EXPECT_EQ(calls_around("{\"ph\": \"X\", \"name\": \"" + name + "\", \"args\": {}}"), has_no_end) << name;
+  EXPECT_EQ(calls_around("{\"ph\": \"X\", \"name\": \"x\", \"ts\": NaN, \"dur\": Infinity}"), has_no_end);
+  EXPECT_EQ(calls_around(std::string("{\"ph\": \"X\", \"name\": \"a\0b\"}", 26)), has_no_end);
+  // A call whose time is no number is a call.
+  const std::string at = "\"ts\": 1.5";
+  std::string timeless = mm;
+  timeless.replace(timeless.find(at), at.size(), "\"ts\": NaN");
+  EXPECT_EQ(problems_in(trace(mm + "," + timeless)), (Texts{"gemm:64x16x32:fp32:rrr:weight=2"}));
+}
+
+TEST(CallLog, AByteOrderMarkIsNoText) {
+  const std::string mark = "\xEF\xBB\xBF";
+  EXPECT_EQ(problems_in(mark + trace(event("mm", "[1, 2], [2, 3]", "[2, 1], [3, 1]"))),
+            (Texts{"gemm:1x3x2:fp32:rrr"}));
+  EXPECT_EQ(problems_in(mark + "kscout: gemm:1x2x3:fp32:rcr -> config (cache)\n"),
+            (Texts{"gemm:1x2x3:fp32:rcr"}));
+  EXPECT_EQ(problems_in(mark + "problem,calls,total_us\ngemm:8x16x32:bf16:rcr,4,104.0\n"),
+            (Texts{"gemm:8x16x32:bf16:rcr:weight=4"}));
 }
 
 TEST(CallLog, TracesWithoutShapesSayWhatIsMissing) {

@@ -7,6 +7,7 @@
 
 #include <kscout/error.h>
 
+#include "core/part_name.h"
 #include "support/expect_error.h"
 #include "support/temporary_folder.h"
 
@@ -54,6 +55,40 @@ TEST_F(Files, LinksStayAndTheirFileIsReplaced) {
   EXPECT_EQ(read_file(file_), "again");
   EXPECT_TRUE(std::filesystem::is_symlink(link) && std::filesystem::is_symlink(chain));
   EXPECT_EQ(count(), 3u) << "a part is left behind";
+}
+
+TEST_F(Files, APlantedLinkIsNotFollowed) {
+  const std::filesystem::path victim = folder_ / "victim";
+  write_file_atomically(victim, "precious");
+  for (const char* const ending : {"a", "b"})
+    std::filesystem::create_symlink(
+        "victim", folder_ / (std::string(ending) + "." + std::to_string(getpid()) + ".part"));
+  write_file_atomically(file_, "mine");
+  create_file_atomically(folder_ / "b", "mine");
+  EXPECT_EQ(read_file(victim), "precious");
+  for (const char* const name : {"a", "b"}) {
+    EXPECT_EQ(read_file(folder_ / name), "mine");
+    EXPECT_FALSE(std::filesystem::is_symlink(folder_ / name));
+  }
+}
+
+TEST_F(Files, APartNamesItsFile) {
+  EXPECT_EQ(finished_name("manifest.json.4711.part"), "manifest.json") << "of earlier releases";
+  const AtomicFile out(file_);
+  const auto part = std::filesystem::directory_iterator(folder_.path())->path().filename().string();
+  EXPECT_NE(part, "a");
+  EXPECT_EQ(finished_name(part), "a") << part;
+  for (const char* const name : {"a.part", "a.tar.part", ".part", "a.Xy12.part", "a.abcdefg.part"})
+    EXPECT_EQ(finished_name(name), name);
+}
+
+TEST_F(Files, NewFilesHaveThePermissionsOfTheProcess) {
+  const mode_t before = umask(027);
+  write_file_atomically(file_, "x");
+  umask(before);
+  struct stat about {};
+  ASSERT_EQ(stat(file_.c_str(), &about), 0);
+  EXPECT_EQ(about.st_mode & 0777, 0640u);
 }
 
 TEST_F(Files, PipesAreWritten) {
@@ -108,6 +143,18 @@ TEST_F(Files, AFailedWriteLeavesNothing) {
   std::filesystem::create_directory(file_);
   EXPECT_THROW(write_file_atomically(file_, "x"), Error);
   EXPECT_EQ(count(), 1u);
+}
+
+TEST_F(Files, ASmallFileDoesNotBecomeALargeText) {
+  const std::string zeros(std::size_t{65} << 20, '0');
+  write_file_atomically(file_, gzip(zeros));
+  test::expect_error(Errc::corrupt_data, {file_.string(), "when decompressed", "67108864"},
+                     [&] { read_maybe_gzip(file_); });
+  write_file_atomically(file_, gzip(zeros.substr(0, std::size_t{8} << 20)));
+  EXPECT_EQ(read_maybe_gzip(file_).size(), std::size_t{8} << 20);
+  EXPECT_NO_THROW(check_decompressed(std::size_t{1} << 20, std::size_t{200} << 20, "log"));
+  EXPECT_THROW(check_decompressed(std::size_t{1} << 20, (std::size_t{200} << 20) + 1, "log"), Error);
+  EXPECT_THROW(check_decompressed(kMaxFileBytes, kMaxFileBytes + 1, "log"), Error);
 }
 
 TEST_F(Files, DevicesThatNeverEndAreRefused) {

@@ -546,5 +546,17 @@ TEST(Import, ReadsACompressedFindDatabase) {
                [&] { read(compressed.substr(0, 100), ImportFormat::miopen_find_db, Op::conv_fwd); });
 }
 
+TEST(Import, ASmallCompressedFileDoesNotBecomeALargeText) {
+  using namespace std::string_literals;
+  // 65 MiB of '0', as bzip2 writes them.
+  const std::string bomb =
+      "\x42\x5a\x68\x39\x31\x41\x59\x26\x53\x59\xe8\xb7\xa6\x0f\x01\x5f\x8e\x08\x00\xc0\x00\x00\x08\x20"
+      "\x00\x30\x80\x4d\x46\x42\xa0\x25\xa9\x0a\x80\x97\x31\x41\x59\x26\x53\x59\x85\xc6\xcb\x1c\x00\xaa"
+      "\x7d\xa8\x00\xc0\x00\x40\x00\x00\x08\x20\x00\x30\xcc\x09\xaa\x69\xd5\x84\x14\x92\xda\x84\x14\x92"
+      "\xf1\x77\x24\x53\x85\x09\x05\x4a\x98\x70\x30"s;
+  expect_error(Errc::corrupt_data, "become more than 67108864 when decompressed",
+               [&] { read(bomb, ImportFormat::miopen_find_db, Op::conv_fwd); });
+}
+
 }  // namespace
 }  // namespace kscout
