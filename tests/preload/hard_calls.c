@@ -210,17 +210,17 @@ static void* at_random(void* seed) {
 
 /* ---- A product that several threads compute. */
 
-static struct product large(float x, float y) {
-  enum { kSize = 256 };
-  struct product p = {kRows, kPlain, kPlain, kSize, kSize, kSize, 1,
-                      0,     NULL,   NULL,   NULL,  kSize, kSize, kSize};
+static struct product filled(int64_t m, int64_t n, int64_t k, float x, float y) {
+  struct product p = {kRows, kPlain, kPlain, m, n, k, 1, 0, NULL, NULL, NULL, k, n, n};
   float** const all[] = {&p.a, &p.b, &p.c};
+  const int64_t sizes[] = {m * k, k * n, m * n};
   for (int i = 0; i < 3; ++i) {
-    *all[i] = malloc(kSize * kSize * sizeof(float));
-    for (int j = 0; j < kSize * kSize; ++j) (*all[i])[j] = i == 0 ? x : i == 1 ? y : NAN;
+    *all[i] = malloc((size_t)sizes[i] * sizeof(float));
+    for (int64_t j = 0; j < sizes[i]; ++j) (*all[i])[j] = i == 0 ? x : i == 1 ? y : NAN;
   }
   return p;
 }
+static struct product large(float x, float y) { return filled(256, 256, 256, x, y); }
 static void check_large(void) {
   struct product p = large(1, 1);
   compute(&p);
@@ -394,16 +394,18 @@ static int has_reached_all(void (*prepare)(void), long at) {
   const pid_t child = fork();
   int status;
   if (child == 0) {
-    struct product p = large(1, 1);
+    struct product p = filled(64, 64, 4096, 1, 1); /* its kernel has a workspace */
     p.beta = 0.5F;
-    for (int i = 0; i < 256 * 256; ++i) p.c[i] = 2;
+    for (int i = 0; i < 64 * 64; ++i) p.c[i] = 2;
     float* const before = copy_of_c(&p);
     prepare();
     faults_begin(at);
     compute(&p);
     const int reached = faults_end();
     check(&p, before);
-    check_large(); /* what failed does no harm later */
+    /* What failed does no harm later: --refine times 12 calls. */
+    for (int i = 0; i < 13; ++i) compute(&p);
+    check_large();
     exit(reached ? 7 : 0);
   }
   waitpid(child, &status, 0);
@@ -413,11 +415,17 @@ static int has_reached_all(void (*prepare)(void), long at) {
   }
   return WEXITSTATUS(status) == 7;
 }
+/* All of the first and the last, some between them. */
 static void each_fault(void (*prepare)(void)) {
-  long at = 1;
-  int tried = 0;
-  for (; !has_reached_all(prepare, at); ++tried) at += 1 + (at > 40 ? at / 3 : 0);
-  printf("%d faults up to number %ld\n", tried, at);
+  enum { kEach = 40 };
+  long reached = 0, at = 1;
+  for (; !has_reached_all(prepare, at); reached = at) at += 1 + (at > kEach ? at / 3 : 0);
+  while (at - reached > 1) {
+    const long half = reached + (at - reached) / 2;
+    *(has_reached_all(prepare, half) ? &at : &reached) = half;
+  }
+  for (long i = reached > 2 * kEach ? reached - kEach : reached; i < reached; ++i) has_reached_all(prepare, i);
+  printf("%ld faults\n", reached);
   fflush(stdout); /* before the next fork */
 }
 static void nothing(void) {}

@@ -161,6 +161,10 @@ class FaultTest(Case):
 
     def test_during_refinement(self):
         self.check(options=["--refine"])
+        with open(self.report, encoding="utf-8") as file:
+            contests = re.findall(r" 15 calls\n(?: .*\n)*?.*timed by --refine: .* (\d+) are not finished", file.read())
+        self.assertGreater(len(contests), 100)
+        self.assertLessEqual(set(contests), {"0", "1"}, "the one of the last product, which is called once")
 
 
 class OutputTest(Case):

@@ -184,7 +184,7 @@ class ServeTest(unittest.TestCase):
         for word, why in {"pedantic": "a compute type or math mode", "unaligned": "an address", "gaps": "items of a batch",
                           "share": "a limit on the number of multiprocessors", "scaled": "scale or amax pointers",
                           "matmul_addend": "C and D are two matrices", "small": "small products",
-                          "fp32": "no model knows the problem",
+                          "fp32": "no model knows the problem", "zero_alpha": "alpha is 0",
                           "fp16_sums": "alpha and beta of another type"}.items():
             with self.subTest(word):
                 self.assertEqual(self.passed_on([word], why), "served")
