@@ -424,7 +424,8 @@ static void each_fault(void (*prepare)(void)) {
     const long half = reached + (at - reached) / 2;
     *(has_reached_all(prepare, half) ? &at : &reached) = half;
   }
-  for (long i = reached > 2 * kEach ? reached - kEach : reached; i < reached; ++i) has_reached_all(prepare, i);
+  for (long i = reached > 2 * kEach ? reached - kEach : reached; i < reached; ++i)
+    has_reached_all(prepare, i);
   printf("%ld faults\n", reached);
   fflush(stdout); /* before the next fork */
 }
