@@ -179,8 +179,10 @@ void BlasServer::choose(const Asked& asked, Decision& decision) {
   auto launch = solver->make_ready(asked.problem, decision.solution, limits);
   const ChoiceSource source = decision.solution.choice.decided_by;
   const bool is_known = source != ChoiceSource::analytic && source != ChoiceSource::fallback;
-  // No model of CPUs knows a transposed A: the analytic cost chooses.
-  const bool is_served = is_known || settings_.refine || !row_major_a(asked.problem.layout);
+  // No model of CPUs knows a transposed A. PyTorch's library gains by the analytic cost, OpenBLAS's threads
+  // do not (docs/bench/exec_cpu.md).
+  const bool is_served =
+      is_known || settings_.refine || (asked.on_openmp && !row_major_a(asked.problem.layout));
   if (!is_served) {
     decision.why = Passed::model;
     return;
@@ -292,7 +294,7 @@ Passed BlasServer::serve(kscout_entry entry, const kscout_blas_call& call,
       why = Passed::nothing;
     } else {
       Running running;
-      const Asked asked{problem, threads_for(entry, call, problem)};
+      const Asked asked{problem, threads_for(entry, call, problem), call.openmp != nullptr};
       const OpenMpTeam team(call.openmp);
       const cpu::TeamScope scope(call.openmp ? &team : nullptr);
       why = begin(asked, running);

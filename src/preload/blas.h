@@ -47,10 +47,11 @@ class BlasServer {
   void in_child() noexcept;
 
  private:
-  /// A problem on at most so many threads.
+  /// A problem on at most so many threads, which are those of an OpenMP runtime, or ours.
   struct Asked {
     GemmProblem problem;
     int threads;
+    bool on_openmp;
     bool operator==(const Asked&) const = default;
   };
   struct Hash {

@@ -15,13 +15,13 @@ static int threads_of_process(void) {
   return count;
 }
 
-/* Whether C = A B is right, where each element of A is 1 and each of B is `value`. */
+/* Whether C = A B is right, where each element of A is 1 and each of B is `value`. Odd values transpose A. */
 static int is_right(float value) {
   float* const memory = malloc(3 * kSize * kSize * sizeof(float));
   float *const a = memory, *const b = a + kSize * kSize, *const c = b + kSize * kSize;
   int right = 1;
   for (int i = 0; i < kSize * kSize; ++i) a[i] = 1, b[i] = value, c[i] = -1;
-  cblas_sgemm(101, 111, 111, kSize, kSize, kSize, 1, a, kSize, b, kSize, 0, c, kSize);
+  cblas_sgemm(101, (int)value % 2 ? 112 : 111, 111, kSize, kSize, kSize, 1, a, kSize, b, kSize, 0, c, kSize);
   for (int i = 0; i < kSize * kSize; ++i) right &= c[i] == kSize * value;
   free(memory);
   return right;
