@@ -6,6 +6,8 @@ median of its processes counts. Needs PyTorch in that Python; programs whose pac
 
     RESULT exec_programs.NAME          time alone over that under kscout exec: above 1 we win
     RESULT exec_programs.NAME_refine   the same with --refine
+    RESULT exec_programs.cpus_LIMIT    CPUs that transformer_inference keeps busy under kscout exec, where LIMIT allows one:
+                                       set_num_threads (PyTorch's), taskset, quota (of a cgroup; needs root)
 """
 import argparse
 import json
@@ -230,29 +232,63 @@ def process_pool():
         return median_ms(lambda: pool.map(product_of_process, range(8)), warm_up=4)
 
 
+def busy_cpus():
+    import torch
+    if os.environ.get("LIMIT") == "set_num_threads":
+        torch.set_num_threads(1)
+    step = inference(*transformer())
+    for _ in range(3):
+        step()
+    wall, of_process = time.perf_counter(), time.process_time()
+    while time.perf_counter() < wall + SECONDS:
+        step()
+    return (time.process_time() - of_process) / (time.perf_counter() - wall)
+
+
 PROGRAMS = [transformer_inference, transformer_training, mlp_training, cnn_inference, cnn_training, lstm_training,
             embedding_training, vit_inference, sklearn_float32, numpy_between, loader_workers, two_threads, process_pool]
 
 
 # ---- The run.
 
-def time_program(name, prefix, env):
+def answer_of(name, prefix, env, begin=None):
     command = [*prefix, sys.executable, os.path.abspath(__file__), "--program", name]
-    done = subprocess.run(command, env=env, text=True, capture_output=True, timeout=600, check=False)
+    done = subprocess.run(command, env=env, text=True, capture_output=True, timeout=600, check=False, preexec_fn=begin)
     lines = done.stdout.strip().splitlines()
     if done.returncode != 0 or not lines:
         sys.exit(f"exec_programs: {name} ended with status {done.returncode}\n{done.stderr}")
     return json.loads(lines[-1])
 
 
+def enter_cgroup_of_one_cpu():
+    folder, quota = ("/sys/fs/cgroup", ("cpu.max", "100000 100000"))
+    if not os.path.exists("/sys/fs/cgroup/cgroup.controllers"):
+        folder, quota = "/sys/fs/cgroup/cpu", ("cpu.cfs_quota_us", "100000")
+    folder = os.path.join(folder, "kscout_bench")
+    os.makedirs(folder, exist_ok=True)
+    for file, text in (quota, ("cgroup.procs", str(os.getpid()))):
+        with open(os.path.join(folder, file), "w", encoding="utf-8") as target:
+            target.write(text)
+
+
+def show_limits(under, env):
+    taskset = ["taskset", "--cpu-list", str(min(os.sched_getaffinity(0)))]
+    for name, prefix, begin in (("set_num_threads", under, None), ("taskset", [*taskset, *under], None),
+                                ("quota", under, enter_cgroup_of_one_cpu)):
+        try:
+            print(f"RESULT exec_programs.cpus_{name} {answer_of('busy_cpus', prefix, {**env, 'LIMIT': name}, begin):.3f}  (goal <= 1.05)")
+        except subprocess.SubprocessError:  # what `begin` raised
+            print(f"cpus_{name} is left out: no cgroup can be made")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default=os.path.join(ROOT, "build", "release"))
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--only", default="", help="names of programs, comma-separated")
+    parser.add_argument("--only", default="", help="names of programs, comma-separated; limits: cpus_LIMIT")
     parser.add_argument("--program", help=argparse.SUPPRESS)
     asked = parser.parse_args()
-    named = {program.__name__: program for program in PROGRAMS}
+    named = {program.__name__: program for program in [*PROGRAMS, busy_cpus]}
     if asked.program:
         if "torch" in sys.modules or asked.program not in ("sklearn_float32", "process_pool"):
             import torch
@@ -270,6 +306,8 @@ def main():
         env.setdefault("KSCOUT_MODEL_PATH", os.path.join(ROOT, "models"))
         ways = [[], [kscout, "exec", "--"], [kscout, "exec", "--refine", "--"]]
         for name in wanted:
+            if name == "limits":
+                continue
             try:
                 if name == "sklearn_float32":
                     import sklearn  # noqa: F401, pylint: disable=unused-import
@@ -279,11 +317,13 @@ def main():
             times = [[] for _ in ways]
             for _ in range(asked.rounds):
                 for i, prefix in enumerate(ways):
-                    times[i].append(time_program(name, prefix, env))
+                    times[i].append(answer_of(name, prefix, env))
             alone, under, refined = map(statistics.median, times)
             print(f"{name:24} {alone:10.2f} {under:10.2f} {refined:10.2f}  {alone / under:.3f} {alone / refined:.3f}")
             print(f"RESULT exec_programs.{name} {alone / under:.3f}")
             print(f"RESULT exec_programs.{name}_refine {alone / refined:.3f}", flush=True)
+        if not asked.only or "limits" in wanted:
+            show_limits(ways[1], env)
 
 
 if __name__ == "__main__":
