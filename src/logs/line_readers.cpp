@@ -1,11 +1,8 @@
 // Reads the formats of which a line is a whole call, and which other code knows: KSCOUT_LOG, MIOpen,
 // TunableOp.
-#include <algorithm>
-#include <span>
 #include <utility>
 #include <variant>
 
-#include "core/fail.h"
 #include "logs/log_formats.h"
 #include "op/conv/conv_sets.h"
 #include "op/gemm/tunableop.h"
@@ -39,26 +36,11 @@ class MiopenLogReader : public LineReader {
       log.leave_out("of searches for a kernel (LogCmdFindConvolution)", line.number);
       return true;
     }
-    require_end(shows_time(line));
-    MiopenLine found = read_miopen_line(line.text);
+    MiopenLine found = read_miopen_line(line);
     for (const ConvProblem& problem : found.problems) log.add(problem);
     if (found.fault)
       log.leave_out(std::move(found.fault->reason), line.number, std::move(found.fault->example));
     return true;
-  }
-
- private:
-  /// MIOpen writes -t last; people may leave it out, and end their lines.
-  static bool shows_time(const LogLine& line) {
-    const auto words = parts_in(line.text, " \t");
-    if (line.ended) return line.text.find("[LogCmd") == std::string_view::npos || has_time(words);
-    return words.size() > 2 && has_time(std::span(words).last(2));
-  }
-  /// Whether -t and its value are among the words.
-  static bool has_time(std::span<const std::string_view> words) {
-    const auto flag =
-        std::ranges::find_if(words, [](std::string_view word) { return word == "-t" || word == "--time"; });
-    return flag != words.end() && flag + 1 != words.end();
   }
 };
 
@@ -72,9 +54,7 @@ class TunableOpLogReader : public LineReader {
     if (op.size() == line.size() || op.find("TunableOp_") == std::string_view::npos ||
         op.find(' ') != std::string_view::npos)
       return false;
-    constexpr std::size_t kTuned = 3;  // a comma ends the parameters
-    require_end(whole.ended || split(line, ',').size() >= kTuned);
-    const auto found = read_tunableop_line(line);
+    const auto found = read_tunableop_line(whole);
     if (const auto* const problem = std::get_if<GemmProblem>(&found)) {
       log.add(*problem);
     } else {

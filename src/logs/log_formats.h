@@ -6,8 +6,8 @@
 #include <string>
 #include <string_view>
 
-#include "core/split.h"
 #include "logs/call_log.h"
+#include "op/skipped_lines.h"
 
 namespace kscout {
 
@@ -15,29 +15,6 @@ namespace kscout {
 struct NotRead {
   std::string reason;
 };
-
-/// Reason of a line that may have lost its end while it was written: what is left may read as another
-/// problem.
-inline constexpr std::string_view kCutShort = "of lines that are cut short";
-
-/// A line with content.
-struct LogLine {
-  std::string_view text;   ///< without the line end
-  std::size_t number = 0;  ///< in its file, from 1
-  bool ended = true;       ///< a line end follows it
-};
-
-/// Calls use(LogLine) for each line with content.
-template <class F>
-void for_each_log_line(std::string_view text, const F& use) {
-  std::size_t number = 0;
-  for (std::string_view line : split(text, '\n')) {
-    const bool ended = line.data() + line.size() != text.data() + text.size();
-    ++number;
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    if (!trimmed(line).empty()) use(LogLine{line, number, ended});
-  }
-}
 
 /// Reads one format line by line.
 class LineReader {

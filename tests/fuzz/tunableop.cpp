@@ -26,7 +26,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       if (error.code() == kscout::Errc::unsupported) continue;  // a combination that no release writes
       std::abort();
     }
-    if (kscout::read_tunableop(name, "name").problems.at(0) != problem) {
+    if (kscout::read_tunableop(std::string(name) + "\n", "name").problems.at(0) != problem) {
       std::fprintf(stderr, "'%s' does not read back\n", name.c_str());
       std::abort();
     }

@@ -61,7 +61,7 @@ TEST(ConvSampling, MiopenLinesAreDrawnByBucketAndTheRestIsCounted) {
 
 TEST(ConvSampling, MiopenLinesHaveShortFlagsAndAnySizes) {
   const auto only = [](const std::string& line, const MiopenRequest& request = {}) {
-    const MiopenProblems log = read_miopen_log(line, request);
+    const MiopenProblems log = read_miopen_log(line + "\n", request);
     return log.problems.size() == 1 ? print(log.problems.front()) : skipped_lines_text(log.left_out);
   };
   const std::string first =
@@ -81,7 +81,7 @@ TEST(ConvSampling, MiopenLinesHaveShortFlagsAndAnySizes) {
             "conv_fwd:1x8x8x8:8x1x1:fp32:nhwgc");
   const std::string good = "MIOpenDriver conv -n 1 -c 8 -H 8 -W 8 -k 8 -y 1 -x 1\n";
   const auto reasons = [&](const std::string& line) {
-    return skipped_lines_text(read_miopen_log(good + line, {}).left_out);
+    return skipped_lines_text(read_miopen_log(good + line + "\n", {}).left_out);
   };
   EXPECT_EQ(reasons(good), "none");
   EXPECT_EQ(reasons("MIOpenDriver conv -n 1 -c 8 -H 8 -W 8 -k 8 -y 1 -x 1 -m trans"),
@@ -92,6 +92,11 @@ TEST(ConvSampling, MiopenLinesHaveShortFlagsAndAnySizes) {
             "1 without a whole number after --in_h (-H) (line 2)");
   EXPECT_EQ(reasons("MIOpenDriver bnorm -n 1\nMIOpenDriver bnorm -n 2"),
             "2 of operation 'bnorm' (first: line 2)");
+  // What follows -x may be lost: pads, strides, groups.
+  EXPECT_EQ(skipped_lines_text(
+                read_miopen_log(good + "MIOpenDriver " + first.substr(0, first.find(" -p")), {}).left_out),
+            "1 of lines that are cut short (line 2)");
+  EXPECT_EQ(read_miopen_log(first, {}).problems.size(), 1u) << "the last flag of MIOpen's lines";
 }
 
 TEST(ConvSampling, StratifiedDrawsKeepSharesAndLoseNoKind) {

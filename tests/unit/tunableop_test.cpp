@@ -118,7 +118,7 @@ TEST(TunableOp, ReadsBackWhatItNames) {
         for (GemmProblem p :
              {make_gemm(33, 1, 8, dtype, layout), strided(1, 100, 4, layout), strided(64, 32, 16, layout)}) {
           p.batch = batch;
-          const TunableOpFile file = read_tunableop(tunableop_key(p).text(), "f");
+          const TunableOpFile file = read_tunableop(tunableop_key(p).text() + "\n", "f");
           ASSERT_EQ(file.problems.size(), 1u);
           EXPECT_EQ(print(file.problems[0]), print(p));
         }
@@ -176,7 +176,21 @@ TEST(TunableOp, WrongLinesAreErrors) {
     test::expect_error(Errc::corrupt_data, message,
                        [&line = line] { read_tunableop("Validator,A,1\n" + line + "\n", "f"); });
   test::expect_error(Errc::corrupt_data, "f: no GEMM in 1 lines; left out: 1 with a wildcard (line 1)",
-                     [] { read_tunableop("GemmTunableOp_Half_TN,tn_*_2_3", "f"); });
+                     [] { read_tunableop("GemmTunableOp_Half_TN,tn_*_2_3\n", "f"); });
+}
+
+TEST(TunableOp, ACutLineIsCounted) {
+  const std::string whole = "GemmTunableOp_Half_TN,tn_8_4_16_ld_16_16_8,Gemm_Hipblaslt_123,0.0171\n";
+  const auto read = [&](const std::string& cut) { return read_tunableop(whole + cut, "f"); };
+  for (const std::string cut :
+       {"GemmTunableOp_Half_TN,tn_1280_128_81", "GemmTunableOp_Half_TN,tn_12", "Gemm"}) {
+    const TunableOpFile file = read(cut);
+    EXPECT_EQ(file.problems.size(), 1u) << cut;
+    EXPECT_EQ(skipped_lines_text(file.left_out), "1 of lines that are cut short (line 2)") << cut;
+  }
+  EXPECT_EQ(read("GemmTunableOp_Half_TN,tn_8_4_32,Gemm_Hipblaslt_12").tuned.size(), 1u)
+      << "the solution may have lost its end";
+  EXPECT_EQ(read("GemmTunableOp_Half_TN,tn_8_4_32,Gemm_Hipblaslt_12,0").tuned.size(), 2u);
 }
 
 CublasLtConfig algorithm() {

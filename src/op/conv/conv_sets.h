@@ -91,8 +91,9 @@ struct MiopenProblems {
 /// Reads the command lines of MIOpenDriver in a log (MIOPEN_ENABLE_LOGGING_CMD=1), with long or short flags:
 /// --batchsize (-n), --in_channels (-c), --in_h (-H), --in_w (-W), --out_channels (-k), --fil_h (-y), --fil_w
 /// (-x), in 3-D also --in_d and --fil_d; pads, strides, dilations and groups as the driver's defaults where
-/// they are not given. Lines without a convolution are left out and counted by reason. Throws corrupt_data,
-/// with the reasons, when no line has one.
+/// they are not given. MIOpen writes --time (-t) last: a line of its log without it, and such a last line of
+/// a file without a line end, are cut short. Lines without a convolution are left out and counted by reason.
+/// Throws corrupt_data, with the reasons, when no line has one.
 MiopenProblems read_miopen_log(std::string_view text, const MiopenRequest& request);
 
 /// The convolutions that one command line ran: in the directions of its --forw (-F) and the layout of its
@@ -101,7 +102,7 @@ struct MiopenLine {
   std::vector<ConvProblem> problems;
   std::optional<SkippedLines> fault = {};  ///< why there is none
 };
-MiopenLine read_miopen_line(std::string_view line);
+MiopenLine read_miopen_line(const LogLine& line);
 
 /// Draws from the problems of read_miopen_log: at most two per kind (channels in steps of 64, image, filter,
 /// strides, groups), then `count` of all of them.

@@ -105,6 +105,14 @@ std::optional<std::string_view> value_of(const DriverCommand& command, std::stri
   return std::nullopt;
 }
 
+/// Whether a line may have lost its end: MIOpen writes --time (-t) last, people end their lines.
+bool is_cut_short(const LogLine& line, const DriverCommand& command) {
+  const bool of_log = line.text.find("[LogCmd") != std::string_view::npos;
+  if (line.ended) return of_log && value_of(command, "time", 't').value_or("").empty();
+  const std::size_t words = command.words.size();
+  return words < 2 || (command.words[words - 2] != "-t" && command.words[words - 2] != "--time");
+}
+
 /// Whether a command is of a 3-D convolution.
 bool has_depth(const DriverCommand& command) {
   return value_of(command, "spatial_dim", '_').value_or("2") == "3";
@@ -112,8 +120,9 @@ bool has_depth(const DriverCommand& command) {
 
 /// The convolution of a command line, in the direction of the request and channels last, or why there is
 /// none.
-std::variant<ConvProblem, LineFault> convolution_of(const DriverCommand& command,
+std::variant<ConvProblem, LineFault> convolution_of(const LogLine& line, const DriverCommand& command,
                                                     const MiopenRequest& request) {
+  if (is_cut_short(line, command)) return LineFault{std::string(kCutShort)};
   const auto operation = std::ranges::find(kDriverOperations, command.operation, &DriverOperation::word);
   if (operation == std::end(kDriverOperations))
     return LineFault{fmt::format("of operation '{}'", command.operation)};
@@ -145,22 +154,19 @@ std::variant<ConvProblem, LineFault> convolution_of(const DriverCommand& command
 
 MiopenProblems read_miopen_log(std::string_view text, const MiopenRequest& request) {
   MiopenProblems log;
-  std::size_t number = 0;
-  for (const std::string_view line : split(text, '\n')) {
-    ++number;
-    const auto words = words_of_line(line);
-    if (words.empty()) continue;
+  for_each_log_line(text, [&](const LogLine& line) {
+    const auto words = words_of_line(line.text);
     ++log.lines;
     const auto command = command_of(words);
-    auto found =
-        command ? convolution_of(*command, request) : LineFault{"without a command line of MIOpenDriver"};
+    auto found = command ? convolution_of(line, *command, request)
+                         : LineFault{"without a command line of MIOpenDriver"};
     if (const auto* problem = std::get_if<ConvProblem>(&found)) {
       log.problems.push_back(*problem);
     } else {
       LineFault& fault = std::get<LineFault>(found);
-      count_skipped(log.left_out, {std::move(fault.reason), 1, number, std::move(fault.example)});
+      count_skipped(log.left_out, {std::move(fault.reason), 1, line.number, std::move(fault.example)});
     }
-  }
+  });
   if (!log.problems.empty()) return log;
   std::vector<std::string> needed;
   for (const DriverFlag& flag : driver_flags()) {
@@ -170,14 +176,14 @@ MiopenProblems read_miopen_log(std::string_view text, const MiopenRequest& reque
        log.lines, fmt::join(needed, ", "), skipped_lines_text(log.left_out));
 }
 
-MiopenLine read_miopen_line(std::string_view line) {
-  const auto words = words_of_line(line);
+MiopenLine read_miopen_line(const LogLine& line) {
+  const auto words = words_of_line(line.text);
   const auto fault = [](LineFault one) {
     return MiopenLine{{}, SkippedLines{std::move(one.reason), 1, 0, std::move(one.example)}};
   };
   const auto command = command_of(words);
   if (!command) return fault({"without a command line of MIOpenDriver"});
-  auto found = convolution_of(*command, {});
+  auto found = convolution_of(line, *command, {});
   if (auto* const why = std::get_if<LineFault>(&found)) return fault(std::move(*why));
   ConvProblem problem = std::get<ConvProblem>(found);
   const bool three = has_depth(*command);

@@ -212,8 +212,9 @@ std::vector<std::string> tunableop_validators(std::string_view text) {
   return validators;
 }
 
-std::variant<GemmProblem, std::string> read_tunableop_line(std::string_view line) {
-  const auto columns = split(line, ',');
+std::variant<GemmProblem, std::string> read_tunableop_line(const LogLine& line) {
+  const auto columns = split(line.text, ',');
+  if (!line.ended && columns.size() < 3) return std::string(kCutShort);
   if (columns.size() < 2)
     fail(Errc::corrupt_data, "{} columns; a line has {}", columns.size(), kTunableColumns);
   try {
@@ -225,33 +226,30 @@ std::variant<GemmProblem, std::string> read_tunableop_line(std::string_view line
 
 TunableOpFile read_tunableop(std::string_view text, std::string_view source) {
   TunableOpFile file;
-  std::size_t number = 0;
-  for (const std::string_view whole : split(text, '\n')) {
-    ++number;
-    const std::string_view line = trimmed(whole);
-    if (line.empty()) continue;
-    const auto columns = split(line, ',');
+  for_each_log_line(text, [&](const LogLine& line) {
+    const auto columns = split(trimmed(line.text), ',');
     if (columns[0] == "Validator") {
-      if (columns.size() < 3)
-        fail(Errc::corrupt_data, "{}:{}: {} columns; a line has Validator,NAME,VALUE", source, number,
+      if (columns.size() < 3 && line.ended)
+        fail(Errc::corrupt_data, "{}:{}: {} columns; a line has Validator,NAME,VALUE", source, line.number,
              columns.size());
-      continue;
+      return;
     }
     ++file.lines;
     try {
       auto found = read_tunableop_line(line);
       if (auto* const reason = std::get_if<std::string>(&found)) {
-        count_skipped(file.left_out, {.reason = std::move(*reason), .line = number});
-        continue;
+        count_skipped(file.left_out, {.reason = std::move(*reason), .line = line.number});
+        return;
       }
       const GemmProblem& problem = file.problems.emplace_back(std::get<GemmProblem>(found));
       // A log of the call may follow the parameters instead.
-      if (columns.size() > 2 && columns[2].find('{') == std::string_view::npos)
+      const bool has_solution = columns.size() > (line.ended ? 2 : 3);
+      if (has_solution && columns[2].find('{') == std::string_view::npos)
         file.tuned.push_back({problem, std::string(trimmed(columns[2]))});
     } catch (const Error& error) {
-      fail(Errc::corrupt_data, "{}:{}: {}", source, number, error.what());
+      fail(Errc::corrupt_data, "{}:{}: {}", source, line.number, error.what());
     }
-  }
+  });
   file.problems = merge_equal(file.problems);
   if (file.problems.empty())
     fail(Errc::corrupt_data, "{}: no GEMM in {} lines; left out: {}", source, file.lines,

@@ -52,12 +52,13 @@ struct TunableOpFile {
 
 /// Reads the lists of untuned operators that PyTorch writes (PYTORCH_TUNABLEOP_RECORD_UNTUNED=1), and files
 /// of tuned ones, whose further columns are ignored. Throws corrupt_data, with the line, for a line that is
-/// none of TunableOp, an unknown element type or a wrong size.
+/// none of TunableOp, an unknown element type or a wrong size. A last line without a line end counts as cut
+/// short unless a comma ends its parameters; of a tuned line, unless a comma ends its solution.
 TunableOpFile read_tunableop(std::string_view text, std::string_view source);
 
 /// The problem of one such line, or the reason why it is none here. Throws corrupt_data as read_tunableop()
 /// does.
-std::variant<GemmProblem, std::string> read_tunableop_line(std::string_view line);
+std::variant<GemmProblem, std::string> read_tunableop_line(const LogLine& line);
 
 /// "NAME,VALUE" of each line "Validator,NAME,VALUE"; other lines are not read.
 std::vector<std::string> tunableop_validators(std::string_view text);
