@@ -8,10 +8,15 @@ median of its processes counts. Needs PyTorch in that Python; programs whose pac
     RESULT exec_programs.NAME_refine   the same with --refine
     RESULT exec_programs.cpus_LIMIT    CPUs that transformer_inference keeps busy under kscout exec, where LIMIT allows one:
                                        set_num_threads (PyTorch's), taskset, quota (of a cgroup; needs root)
+
+With --calls, a table of the fp32 products that the programs call, instead: how many of them in a step, how many are served, the
+share of the step's time alone, and why the others are passed on.
 """
 import argparse
+import csv
 import json
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -26,6 +31,10 @@ SECONDS = 4  # of a process, at most, behind the warm-up
 
 def median_ms(step, warm_up=20, least=8, most=200):
     """Refinement times the first 12 calls of each product."""
+    if "STEPS" in os.environ:
+        for _ in range(int(os.environ["STEPS"])):
+            step()
+        return 0
     for _ in range(warm_up):
         step()
     times, end = [], time.perf_counter() + SECONDS
@@ -271,6 +280,36 @@ def enter_cgroup_of_one_cpu():
             target.write(text)
 
 
+def show_calls(names, kscout, folder, env):
+    """The products of one more step: a process of three steps has those of the preparation, too."""
+    report, record = os.path.join(folder, "report"), os.path.join(folder, "record")
+
+    def counts_of(name, steps):
+        for file in (report, record):
+            if os.path.exists(file):
+                os.remove(file)
+        answer_of(name, [kscout, "exec", "--report", report, "--"], {**env, "STEPS": str(steps)})
+        answer_of(name, [kscout, "exec", "--no-serve", "--record", record, "--"], {**env, "STEPS": str(steps)})
+        with open(report, encoding="utf-8") as file:
+            text = file.read()
+        counts = {"products": 0, "us": 0.0, "served": sum(map(int, re.findall(r"(\d+) served on the CPU", text)))}
+        for count, why in re.findall(r"(\d+) passed on: (.*)", text):
+            counts[why] = counts.get(why, 0) + int(count)
+        with open(record, encoding="utf-8") as file:
+            for row in csv.DictReader(line for line in file if not line.startswith("#")):
+                counts["products"] += int(row["calls"])
+                counts["us"] += float(row["total_us"] or 0)
+        return counts
+
+    print(f"{'program':24} {'products':>8} {'served':>8} {'of the time':>12}  passed on")
+    for name in names:
+        few, more = counts_of(name, 3), counts_of(name, 23)
+        step = {what: (count - few.get(what, 0)) / 20 for what, count in more.items()}
+        share = step["us"] / 10 / answer_of(name, [], env)
+        passed = ", ".join(f"{count:.0f} {why}" for why, count in step.items() if why not in ("products", "us", "served"))
+        print(f"{name:24} {step['products']:8.0f} {step['served']:8.0f} {share:10.0f} %  {passed}", flush=True)
+
+
 def show_limits(under, env):
     taskset = ["taskset", "--cpu-list", str(min(os.sched_getaffinity(0)))]
     for name, prefix, begin in (("set_num_threads", under, None), ("taskset", [*taskset, *under], None),
@@ -286,6 +325,7 @@ def main():
     parser.add_argument("--build", default=os.path.join(ROOT, "build", "release"))
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", default="", help="names of programs, comma-separated; limits: cpus_LIMIT")
+    parser.add_argument("--calls", action="store_true", help="what the programs call, instead of times")
     parser.add_argument("--program", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     named = {program.__name__: program for program in [*PROGRAMS, busy_cpus]}
@@ -299,11 +339,14 @@ def main():
     if not os.path.exists(kscout):
         sys.exit(f"exec_programs: {kscout} is missing; ./dev build makes it, or give --build")
     print(peers.torch_about(), flush=True)
-    wanted = asked.only.split(",") if asked.only else list(named)
-    print(f"{'program':24} {'alone':>10} {'exec':>10} {'refine':>10}  ms, medians of {asked.rounds} processes", flush=True)
+    wanted = asked.only.split(",") if asked.only else [program.__name__ for program in PROGRAMS]
     with tempfile.TemporaryDirectory(prefix="kscout_programs_") as folder:
         env = {**os.environ, "KSCOUT_DB": os.path.join(folder, "decisions.sqlite")}
         env.setdefault("KSCOUT_MODEL_PATH", os.path.join(ROOT, "models"))
+        if asked.calls:
+            show_calls(wanted, kscout, folder, env)
+            return
+        print(f"{'program':24} {'alone':>10} {'exec':>10} {'refine':>10}  ms, medians of {asked.rounds} processes", flush=True)
         ways = [[], [kscout, "exec", "--"], [kscout, "exec", "--refine", "--"]]
         for name in wanted:
             if name == "limits":

@@ -43,12 +43,6 @@ constexpr int kContestCalls = 12;
 constexpr std::size_t kMaxWorkspaceBytes = std::size_t{1} << 28;
 constexpr double kNone = std::numeric_limits<double>::infinity();
 
-/// The function that says how many threads the BLAS of an entry uses.
-const char* name_of_threads(kscout_entry entry) noexcept {
-  return entry == kscout_scipy_cblas_sgemm64_ ? "scipy_openblas_get_num_threads64_"
-                                              : "openblas_get_num_threads";
-}
-
 /// What KSCOUT_THREADS and OPENBLAS_NUM_THREADS allow. A variable that is no number binds OpenBLAS neither.
 int threads_of_environment() {
   constexpr int kMany = std::numeric_limits<int>::max();
@@ -104,7 +98,7 @@ thread_local TimedOriginal timed_original;
 
 }  // namespace
 
-BlasServer::BlasServer(kscout_find find, const ServeSettings& settings) : find_(find), settings_(settings) {}
+BlasServer::BlasServer(const ServeSettings& settings) : settings_(settings) {}
 BlasServer::~BlasServer() = default;
 
 int BlasServer::allowed_threads() {
@@ -124,22 +118,10 @@ int BlasServer::allowed_threads() {
   return threads;
 }
 
-int BlasServer::threads_for(kscout_entry entry, const kscout_blas_call& call, const GemmProblem& problem) {
+int BlasServer::threads_for(const kscout_blas_call& call, const GemmProblem& problem) {
   int most = allowed_threads();
-  if (call.openmp) {
-    most = call.openmp->in_parallel() ? 1 : std::min(most, call.openmp->max_threads());
-  } else {
-    auto& known = blas_threads_[entry];
-    auto* function = known.load();
-    if (!function) {
-      // Not under a lock: a library that computes while it is loaded holds the loader's.
-      run_apart(
-          [&] { function = reinterpret_cast<int (*)()>(find_(KSCOUT_ANY_LIBRARY, name_of_threads(entry))); });
-      if (!function) function = [] { return std::numeric_limits<int>::max(); };
-      known = function;
-    }
-    most = std::min(most, function());
-  }
+  if (call.openmp) most = call.openmp->in_parallel() ? 1 : std::min(most, call.openmp->max_threads());
+  if (call.threads) most = std::min(most, call.threads());
   const double of_thread = call.openmp ? kFlopOfOpenMpThread : kFlopOfThread;
   const double worthwhile = std::max(1.0, flop_count(problem) / of_thread);
   return static_cast<int>(std::min<double>(std::max(1, most), worthwhile));
@@ -284,8 +266,7 @@ void BlasServer::compute(Running& running, const Operands& operands) {
   }
 }
 
-Passed BlasServer::serve(kscout_entry entry, const kscout_blas_call& call,
-                         const GemmProblem& problem) noexcept {
+Passed BlasServer::serve(const kscout_blas_call& call, const GemmProblem& problem) noexcept {
   Passed why = Passed::failed;
   try {
     if (flop_count(problem) < kSmallFlop && !settings_.batch_invariant) {
@@ -294,7 +275,7 @@ Passed BlasServer::serve(kscout_entry entry, const kscout_blas_call& call,
       why = Passed::nothing;
     } else {
       Running running;
-      const Asked asked{problem, threads_for(entry, call, problem), call.openmp != nullptr};
+      const Asked asked{problem, threads_for(call, problem), call.openmp != nullptr};
       const OpenMpTeam team(call.openmp);
       const cpu::TeamScope scope(call.openmp ? &team : nullptr);
       why = begin(asked, running);

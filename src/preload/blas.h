@@ -2,8 +2,8 @@
 /// \file
 /// Computes a program's products of a BLAS on the CPU, with the native kernels that the models choose.
 ///
-///     BlasServer server(find, settings);
-///     if (server.serve(kscout_cblas_sgemm, call, problem) != Passed::none) call_the_original();
+///     BlasServer server(settings);
+///     if (server.serve(call, problem) != Passed::none) call_the_original();
 ///
 /// Each problem is decided once for each number of threads. A call returns when C is complete. It computes on
 /// the threads of the OpenMP runtime that the caller's library uses; without one, on threads of ours: where
@@ -32,13 +32,13 @@ namespace kscout::preload {
 
 class BlasServer {
  public:
-  BlasServer(kscout_find find, const ServeSettings& settings);
+  explicit BlasServer(const ServeSettings& settings);
   ~BlasServer();
   BlasServer(const BlasServer&) = delete;
   BlasServer& operator=(const BlasServer&) = delete;
 
   /// Computes the product; or returns why the BLAS has to. C is unchanged then.
-  Passed serve(kscout_entry entry, const kscout_blas_call& call, const GemmProblem& problem) noexcept;
+  Passed serve(const kscout_blas_call& call, const GemmProblem& problem) noexcept;
   /// Follows the original of a call for which serve() returned Passed::timed.
   void after_original() noexcept;
 
@@ -64,8 +64,8 @@ class BlasServer {
 
   /// How many threads the calling thread may use: its CPUs and the quotas of its cgroup may change.
   int allowed_threads();
-  /// At most as many as the runtime or the BLAS may use now, and as are worthwhile.
-  int threads_for(kscout_entry entry, const kscout_blas_call& call, const GemmProblem& problem);
+  /// At most as many as the runtime and the BLAS may use now, and as are worthwhile.
+  int threads_for(const kscout_blas_call& call, const GemmProblem& problem);
   Decision& decide(const Asked& asked);
   void choose(const Asked& asked, Decision& decision);
   /// The launch and workspace of a call, unless a reason is returned.
@@ -74,13 +74,9 @@ class BlasServer {
   void compute(Running& running, const Operands& operands);
   void finish(Running running) noexcept;
 
-  const kscout_find find_;
   const ServeSettings settings_;
   std::array<std::atomic<std::uint64_t>, kPassedWords.size()> passed_{};
   std::atomic<std::uint64_t> served_ = 0, contests_ = 0, refined_ = 0, library_kept_ = 0;
-
-  /// How many threads the BLAS of an entry would use; null: not looked for.
-  std::array<std::atomic<int (*)()>, kscout_entries> blas_threads_{};
 
   ForkMutex mutex_{ForkLevel::dispatcher};  ///< guards the members below; not held while a kernel runs
   std::unordered_map<int, std::unique_ptr<Solver>> solvers_;  ///< by number of threads

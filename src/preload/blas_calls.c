@@ -67,6 +67,7 @@ static int is_transposed_number(int number) {
                                       whole(ldb, to),                                                     \
                                       whole(ldc, to),                                                     \
                                       to->integer_bits,                                                   \
+                                      to->threads,                                                        \
                                       openmp_of(to)};                                                     \
       if (order == kRowMajor) {                                                                           \
         call.transa = tb, call.transb = ta;                                                               \
@@ -124,6 +125,7 @@ TAKEN void sgemm_(const char* transa, const char* transb, const void* m, const v
                                           whole_at(ldb, to),
                                           whole_at(ldc, to),
                                           to->integer_bits,
+                                          to->threads,
                                           openmp_of(to)};
     served = serve(core, kscout_sgemm_, &call);
   }

@@ -86,7 +86,7 @@ class Core {
     const auto settings = ServeSettings::from_environment(wrong);
     if (!wrong.empty()) kscout_say("%s; nothing is served", wrong.c_str());
     server_ = std::make_unique<Server>(find, settings, wrong);
-    if (wrong.empty()) blas_ = std::make_unique<BlasServer>(find, settings);
+    if (wrong.empty()) blas_ = std::make_unique<BlasServer>(settings);
   }
 
   template <class Call>
@@ -146,7 +146,7 @@ class Core {
     if (watch.on_cpu) watch.begin_ns = now_ns();
     kscout_answer answer = kscout_pass;
     if (blas_) {
-      const Passed passed = blas_->serve(entry, call, problem);
+      const Passed passed = blas_->serve(call, problem);
       if (passed == Passed::none) answer = kscout_served;
       watch.blas = passed == Passed::timed;
     }

@@ -186,12 +186,28 @@ static struct kscout_openmp openmp_of(const void* caller) {
   return found;
 }
 
+/* OpenBLAS with the prefixes and suffixes of its builds, and MKL. */
+static const char* const threads_names[] = {"openblas_get_num_threads", "openblas_get_num_threads64_",
+                                            "scipy_openblas_get_num_threads",
+                                            "scipy_openblas_get_num_threads64_", "MKL_Get_Max_Threads"};
+
+static void* threads_of(void* function) {
+  void* const handle = library_of(function);
+  void* found = NULL;
+  for (size_t i = 0; handle && !found && i < sizeof threads_names / sizeof *threads_names; ++i)
+    found = symbol_in(handle, threads_names[i]);
+  if (handle) dlclose(handle);
+  return found;
+}
+
 static void find_original(void* of) {
   struct call_site* const site = of;
-  site->original.function = find_for(originals[site->entry].name, site->caller);
-  site->original.openmp = openmp_of(site->caller);
-  if (site->original.function)
-    site->original.integer_bits = integer_bits(site->entry, site->original.function);
+  struct blas_original* const original = &site->original;
+  original->function = find_for(originals[site->entry].name, site->caller);
+  original->openmp = openmp_of(site->caller);
+  if (!original->function) return;
+  original->integer_bits = integer_bits(site->entry, original->function);
+  *(void**)&original->threads = threads_of(original->function);
 }
 
 static const struct blas_original* keep(const struct call_site* site, size_t first) {
@@ -211,7 +227,7 @@ static const struct blas_original* keep(const struct call_site* site, size_t fir
 
 const struct blas_original* blas_original(enum kscout_entry entry, const void* caller) {
   const size_t first = (size_t)((uintptr_t)caller * UINT64_C(0x9e3779b97f4a7c15) >> 54);
-  struct call_site site = {entry, caller, {NULL, 0, {NULL, NULL, NULL}}};
+  struct call_site site = {entry, caller, {NULL, 0, NULL, {NULL, NULL, NULL}}};
   const struct blas_original* found;
   int cancel_state;
   for (size_t i = 0; i < kPlaces; ++i) {

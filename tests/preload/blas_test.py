@@ -155,6 +155,10 @@ class StandInTest(Case):
             more = int(len(os.sched_getaffinity(0)) > 1 and not env and count > 1)
             self.assertRegex(self.output, r"new threads [1-9]" if more else "new threads 0\n")
 
+    def test_the_threads_of_mkl_bound_ours(self):
+        self.exec("sgemm_", "equal", 1, library=os.path.join(os.path.dirname(STAND_IN), "libmkl.so"))
+        self.assertIn("new threads 0\n", self.output)
+
     def test_refine_keeps_the_faster(self):
         text, served = self.exec("sgemm_", "equal", options=["--refine"], STAND_IN_SLEEP_US="50000")
         self.assertEqual(served, 14)

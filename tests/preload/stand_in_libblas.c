@@ -1,6 +1,6 @@
 /* Stands in for a BLAS on the CPU, with sums in double. As in Netlib's libraries, cblas_sgemm calls sgemm_.
  * STAND_IN_SLEEP_US: a product takes that much longer. STAND_IN_PLAIN: it has no saxpy_. STAND_IN_64: its
- * integers have 64 bits. */
+ * integers have 64 bits. STAND_IN_THREADS: the function that says how many threads it may use. */
 #define _GNU_SOURCE
 #include <stddef.h>
 #include <stdint.h>
@@ -13,13 +13,16 @@ typedef int64_t integer;
 typedef int integer;
 #endif
 
+#ifndef STAND_IN_THREADS
+#define STAND_IN_THREADS openblas_get_num_threads
+#endif
 static int calls, threads = 1024;
 
 /* The products that arrived, also those that the library asks of itself. */
 int stand_in_calls(void) { return calls; }
-/* What openblas_get_num_threads returns. */
+/* How many threads the library may use. */
 void stand_in_threads(int most) { threads = most; }
-int openblas_get_num_threads(void) { return threads; }
+int STAND_IN_THREADS(void) { return threads; }
 
 static float at(const float* matrix, integer leading, int transposed, integer row, integer column) {
   return transposed ? matrix[(size_t)row * (size_t)leading + (size_t)column]
