@@ -26,7 +26,7 @@ import time
 import peers
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir)
-SECONDS = 4  # of a process, at most, behind the warm-up
+SECONDS = 2  # of a process, at most, behind the warm-up
 
 
 def median_ms(step, warm_up=20, least=8, most=200):
@@ -183,6 +183,77 @@ def numpy_between():
     return median_ms(step)
 
 
+def numpy_steps():
+    """What programs of NumPy do: fp32 products beside what is passed on (x.T @ x, vectors, factorisations, fp64)."""
+    import numpy as np
+    draw = np.random.default_rng(0)
+
+    def normal(*size, dtype=np.float32):
+        return draw.standard_normal(size, dtype=dtype)
+    x, y, square = normal(2000, 500), normal(500, 500), normal(1200, 1200)
+    double, vector, small = normal(500, 500, dtype=np.float64), normal(1200), normal(8, 8) / 8
+    weights = [normal(500, 1000), normal(1000, 1000), normal(1000, 10)]
+    q, k, v = normal(512, 64), normal(512, 64), normal(512, 64)
+
+    def covariance():
+        return x @ (x.T @ x / len(x))
+
+    def gram_then_product():
+        return square @ square.T, square @ square
+
+    def fp64_between():
+        return double @ double, x @ y
+
+    def power_iteration():
+        w = vector
+        for _ in range(10):
+            w = square @ w
+            w /= np.linalg.norm(w)
+        return square @ (square * w)
+
+    def normal_equations():
+        return x @ np.linalg.solve(x.T @ x, x.T @ x[:, :8])
+
+    def singular_values():
+        return np.linalg.svd(double, compute_uv=False), x @ y
+
+    def network():
+        out = x
+        for w in weights:
+            out = np.maximum(out @ w, 0)
+        return out
+
+    def network_training():
+        first = np.maximum(x @ weights[0], 0)
+        error = first @ weights[1] - 1
+        return first.T @ error, x.T @ ((error @ weights[1].T) * (first > 0))
+
+    def distances():
+        return np.argmin((x * x).sum(1)[:, None] - 2 * x @ x[:64].T, axis=1)
+
+    def attention():
+        for _ in range(8):
+            scores = np.exp(q @ k.T / 8)
+            scores @ v / scores.sum(1, keepdims=True)
+
+    def pauses():
+        double @ double  # pylint: disable=expression-not-assigned
+        time.sleep(0.03)
+        return x @ y
+
+    def kalman_filter():
+        state = small
+        for _ in range(1000):
+            state = small @ state @ small.T + small
+        return state
+    return [covariance, gram_then_product, fp64_between, power_iteration, normal_equations, singular_values, network,
+            network_training, distances, attention, pauses, kalman_filter]
+
+
+def numpy_program(name):
+    return lambda: median_ms(next(step for step in numpy_steps() if step.__name__ == name), warm_up=14)
+
+
 def loader_workers():
     """Two processes draw and transform the batches that a network learns from."""
     import torch
@@ -257,6 +328,9 @@ def busy_cpus():
 PROGRAMS = [transformer_inference, transformer_training, mlp_training, cnn_inference, cnn_training, lstm_training,
             embedding_training, vit_inference, sklearn_float32, numpy_between, loader_workers, two_threads, process_pool]
 
+NUMPY_PROGRAMS = ["covariance", "gram_then_product", "fp64_between", "power_iteration", "normal_equations", "singular_values",
+                  "network", "network_training", "distances", "attention", "pauses", "kalman_filter"]
+
 
 # ---- The run.
 
@@ -329,8 +403,9 @@ def main():
     parser.add_argument("--program", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     named = {program.__name__: program for program in [*PROGRAMS, busy_cpus]}
+    named |= {"numpy_" + name: numpy_program(name) for name in NUMPY_PROGRAMS}
     if asked.program:
-        if "torch" in sys.modules or asked.program not in ("sklearn_float32", "process_pool"):
+        if not asked.program.startswith(("numpy_", "sklearn", "process_pool")) or asked.program == "numpy_between":
             import torch
             torch.manual_seed(0)
         print(json.dumps(named[asked.program]()))
@@ -339,7 +414,7 @@ def main():
     if not os.path.exists(kscout):
         sys.exit(f"exec_programs: {kscout} is missing; ./dev build makes it, or give --build")
     print(peers.torch_about(), flush=True)
-    wanted = asked.only.split(",") if asked.only else [program.__name__ for program in PROGRAMS]
+    wanted = asked.only.split(",") if asked.only else [name for name in named if name != "busy_cpus"]
     with tempfile.TemporaryDirectory(prefix="kscout_programs_") as folder:
         env = {**os.environ, "KSCOUT_DB": os.path.join(folder, "decisions.sqlite")}
         env.setdefault("KSCOUT_MODEL_PATH", os.path.join(ROOT, "models"))

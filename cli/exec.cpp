@@ -132,6 +132,10 @@ void start_policy(const ExecOptions& options) {
   setenv("KSCOUT_PRELOAD_POLICY", "batch-invariant", 1);
 }
 
+/// For how many cycles threads of OpenBLAS wait actively after a product: 2 to this power. They take the CPUs
+/// of the served product that follows (docs/bench/exec_cpu.md).
+constexpr const char* kThreadTimeout = "18";
+
 void run(const ExecOptions& options) {
   check_files(options);
   const fs::path program = find_program(options.program);
@@ -144,6 +148,7 @@ void run(const ExecOptions& options) {
     unsetenv("KSCOUT_PRELOAD_SERVE");
   } else {
     setenv("KSCOUT_PRELOAD_SERVE", "1", 1);
+    setenv("OPENBLAS_THREAD_TIMEOUT", kThreadTimeout, 0);
     setenv("KSCOUT_PRELOAD_MIN_GAIN", fmt::format("{}", options.min_gain.value_or(kMinGain)).c_str(), 1);
   }
   start_policy(options);

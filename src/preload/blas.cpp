@@ -273,6 +273,8 @@ Passed BlasServer::serve(const kscout_blas_call& call, const GemmProblem& proble
       why = Passed::small;
     } else if (call.alpha == 0) {
       why = Passed::nothing;
+    } else if (call.openmp && call.lost_threads && call.openmp->max_threads() > 1) {
+      why = Passed::forked;
     } else {
       Running running;
       const Asked asked{problem, threads_for(call, problem), call.openmp != nullptr};

@@ -68,7 +68,8 @@ static int is_transposed_number(int number) {
                                       whole(ldc, to),                                                     \
                                       to->integer_bits,                                                   \
                                       to->threads,                                                        \
-                                      openmp_of(to)};                                                     \
+                                      openmp_of(to),                                                      \
+                                      lost_threads()};                                                    \
       if (order == kRowMajor) {                                                                           \
         call.transa = tb, call.transb = ta;                                                               \
         call.m = columns, call.n = rows;                                                                  \
@@ -126,7 +127,8 @@ TAKEN void sgemm_(const char* transa, const char* transb, const void* m, const v
                                           whole_at(ldc, to),
                                           to->integer_bits,
                                           to->threads,
-                                          openmp_of(to)};
+                                          openmp_of(to),
+                                          lost_threads()};
     served = serve(core, kscout_sgemm_, &call);
   }
   if (!served) {

@@ -200,6 +200,20 @@ static void* threads_of(void* function) {
   return found;
 }
 
+/* Another library may follow at the address of one that is unloaded. */
+TAKEN int dlclose(void* handle) {
+  static int (*_Atomic next)(void*);
+  int (*unload)(void*) = atomic_load_explicit(&next, memory_order_relaxed);
+  Dl_info where;
+  if (!unload) atomic_store(&next, unload = (int (*)(void*))dlsym(RTLD_NEXT, "dlclose"));
+  const int status = unload(handle);
+  for (size_t i = 0; i < kCallSites; ++i) {
+    const struct call_site* const site = atomic_load_explicit(&call_sites[i], memory_order_acquire);
+    if (site && !dladdr(site->caller, &where)) atomic_store(&call_sites[i], NULL);
+  }
+  return status;
+}
+
 static void find_original(void* of) {
   struct call_site* const site = of;
   struct blas_original* const original = &site->original;

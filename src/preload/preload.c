@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -94,8 +95,14 @@ static void open_once(void) {
   pthread_mutex_unlock(&opening);
   pthread_setcancelstate(cancel_state, NULL);
 }
+static int has_threads, threads_are_lost;
+int lost_threads(void) { return threads_are_lost; }
+
 static void before_fork(void) {
+  enum { kEntriesOfOne = 3 }; /* the thread, the folder itself and its parent */
   const struct kscout_core* core;
+  struct stat tasks;
+  has_threads = stat("/proc/self/task", &tasks) != 0 || tasks.st_nlink > kEntriesOfOne;
   if (opens) return;
   pthread_mutex_lock(&opening);
   if ((core = atomic_load(&opened_core))) core->before_fork();
@@ -108,6 +115,7 @@ static void in_parent(void) {
 }
 static void in_child(void) {
   const struct kscout_core* core;
+  threads_are_lost |= has_threads;
   if (opens) return;
   if ((core = atomic_load(&opened_core))) core->in_child();
   pthread_mutex_unlock(&opening);

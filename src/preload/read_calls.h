@@ -77,9 +77,10 @@ enum class Passed : std::uint8_t {
   capture,
   memory,
   classes,
+  forked,
   failed,
 };
-inline constexpr std::array<std::string_view, 23> kPassedWords = {
+inline constexpr std::array<std::string_view, 24> kPassedWords = {
     "",
     "a compute type or math mode that asks for the library's own arithmetic",
     "alpha and beta of another type than fp32",
@@ -102,6 +103,7 @@ inline constexpr std::array<std::string_view, 23> kPassedWords = {
     "first call of the problem, or no workspace reserved, during the capture of a graph",
     "no memory is left",
     "policy batch-invariant has no class of the weight (kscout classes)",
+    "a forked child whose threads of OpenMP are its parent's",
     "our code failed",
 };
 

@@ -25,6 +25,9 @@ struct blas_original {
 /* `caller`: the address to which the call returns. The result stays until the thread's next call. */
 const struct blas_original* blas_original(enum kscout_entry entry, const void* caller);
 
+/* Whether a parent of this process had more threads than the one that forked. */
+int lost_threads(void);
+
 /* Begins a call. Null where nothing is to be served or counted: inside of another call, or without a core. */
 const struct kscout_core* begin(void);
 /* Whether the core computed the product; else the original follows. */

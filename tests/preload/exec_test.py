@@ -251,6 +251,13 @@ class ExecTest(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(sum(rows_of(self.record).values()), 11)
 
+    def test_threads_of_openblas_wait_briefly_where_products_are_served(self):
+        show = ("--", "/bin/sh", "-c", "echo $OPENBLAS_THREAD_TIMEOUT")
+        self.env.pop("OPENBLAS_THREAD_TIMEOUT", None)
+        for options, env, value in (((), {}, "18"), ((), {"OPENBLAS_THREAD_TIMEOUT": "26"}, "26"),
+                                    (("--no-serve", "--record", self.record), {}, "")):
+            self.assertEqual(self.start(KSCOUT, "exec", *options, *show, env=env).stdout, value + "\n")
+
     # ---- errors
 
     def refused(self, code, words, *command, **how):

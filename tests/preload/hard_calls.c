@@ -263,21 +263,23 @@ static void control(void) {
 
 /* ---- Threads. */
 
+static void (*cancelled_in)(void);
 static void* cancelled(void* unused) {
   (void)unused;
-  for (int i = 0; i < 20; ++i) check_large();
+  for (int i = 0; i < 20; ++i) cancelled_in();
   pthread_testcancel();
   fail("the thread was not cancelled");
   return NULL;
 }
-static void cancel(void) {
+static void cancel(void (*product)(void)) {
   pthread_t thread;
   void* result;
+  cancelled_in = product;
   pthread_create(&thread, NULL, cancelled, NULL);
   pthread_cancel(thread);
   pthread_join(thread, &result);
   if (result != PTHREAD_CANCELED) fail("the thread went on");
-  check_large();
+  product();
 }
 
 static void small_stacks(void) {
@@ -376,16 +378,55 @@ static void callers(const char* first, const char* second) {
   puts("calls that the libraries have seen");
 }
 
+static void* function_of(void* library, const char* name) {
+  void* const function = library ? dlsym(library, name) : NULL;
+  if (!function) fail(dlerror());
+  return function;
+}
+
 /* Products of a library with parallel loops run on its threads: no others are started. */
+static int (*multiply_on)(int threads);
+static void multiply_on_two(void) {
+  if (!multiply_on(2)) fail("a product of two threads");
+}
 static void team(const char* name) {
   void* const library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
   int (*multiply_in_team)(int);
-  if (!library) fail(dlerror());
-  *(void**)&multiply_in_team = dlsym(library, "multiply_in_team");
+  *(void**)&multiply_in_team = function_of(library, "multiply_in_team");
+  *(void**)&multiply_on = function_of(library, "multiply_on");
   for (int threads = 1; threads <= 3; ++threads) {
     const int others = multiply_in_team(threads);
     if (others != 0) fail(others < 0 ? "a product of a team" : "threads besides the team");
   }
+  cancel(multiply_on_two);
+  /* A child has the caller's thread only, and GNU's runtime would wait for the others. */
+  const pid_t child = fork();
+  int status;
+  if (child == 0) {
+    alarm(20);
+    multiply_on_two();
+    _exit(0);
+  }
+  waitpid(child, &status, 0);
+  if (status != 0) fail("a product of a child");
+  multiply_on_two();
+}
+
+/* Libraries that follow each other at one address, each with a BLAS of its own. */
+static void unload(const char* name, const char* next) {
+  enum { kRounds = 6 };
+  const float a[2] = {1, 1};
+  const void* where[kRounds];
+  for (int round = 0; round < kRounds; ++round) {
+    void* const library = dlopen(round % 2 ? next : name, RTLD_NOW | RTLD_LOCAL);
+    int (*multiply)(int64_t, const float*, const float*, int64_t, float*);
+    float c = 0;
+    *(void**)&multiply = function_of(library, "multiply");
+    where[round] = *(void**)&multiply;
+    if (multiply(1, a, a, 0, &c) == 0 || c != 1) fail("a product went to the BLAS of an unloaded library");
+    dlclose(library);
+  }
+  puts(where[0] == where[1] ? "at one address" : "at two addresses");
 }
 
 /* ---- Each allocation and thread start of kscout exec fails once: in a child that begins with `prepare`. */
@@ -454,7 +495,7 @@ int main(int argc, char** argv) {
   } else if (strcmp(word, "control") == 0) {
     control();
   } else if (strcmp(word, "cancel") == 0) {
-    cancel();
+    cancel(check_large);
   } else if (strcmp(word, "small_stacks") == 0) {
     small_stacks();
   } else if (strcmp(word, "wide") == 0) {
@@ -465,6 +506,11 @@ int main(int argc, char** argv) {
     negative();
   } else if (strcmp(word, "team") == 0) {
     team(argv[1]);
+  } else if (strcmp(word, "late") == 0) {
+    callers(argv[5], argv[5]);
+    team(argv[6]);
+  } else if (strcmp(word, "unload") == 0) {
+    unload(argv[5], argv[6]);
   } else if (strcmp(word, "callers") == 0) {
     callers(argv[1], argv[5]);
   } else if (strcmp(word, "fiber") == 0) {

@@ -19,6 +19,9 @@ KSCOUT, CALLS = os.path.join(PROGRAMS, "kscout"), os.path.join(TESTS, "preload_h
 STAND_IN = os.path.join(TESTS, "libblas.so.12")
 PLAIN = os.path.join(TESTS, "libpreload_plain_blas.so")
 FAULTS = os.path.join(TESTS, "libpreload_faults.so")
+CALLERS = [os.path.join(TESTS, f"libpreload_caller{bits}.so") for bits in ("", "64")]
+OTHER_CALLER = os.path.join(TESTS, "libpreload_caller_mkl.so")  # the code of the first, with another BLAS
+OPENMP_CALLER = os.path.join(TESTS, "libpreload_openmp_caller.so")
 
 
 def library(pattern):
@@ -127,9 +130,11 @@ class LibraryTest(Case):
                                     for with_it in ([], [KSCOUT, "exec", "--"]))
                     self.assertEqual((under.returncode, under.stdout, under.stderr), (alone.returncode, alone.stdout, alone.stderr))
 
+    def test_a_library_follows_another_at_its_address(self):
+        self.assertIn("at one address\n", self.exec(["unload", CALLERS[0], OTHER_CALLER]))
+
     def test_each_library_calls_the_blas_with_which_it_is_linked(self):
-        one, other = (os.path.join(TESTS, f"libpreload_caller{bits}.so") for bits in ("", "64"))
-        for first, second in ((one, other), (other, one)):
+        for first, second in (CALLERS, CALLERS[::-1]):
             seen = self.exec(["callers", second], file=first).split("\n", 1)[0]
             self.assertEqual(seen, "0 0 1 1 1 1 2 2 calls that the libraries have seen")
 
@@ -138,9 +143,13 @@ class TeamTest(Case):
     """Products run on the threads of the OpenMP runtime that the caller's library uses."""
 
     def test_no_threads_besides_the_team(self):
-        self.exec(["team"], file=os.path.join(TESTS, "libpreload_openmp_caller.so"))
-        (calls, served), = self.counts()
-        self.assertEqual((calls, served), (3 * 10 + 1 + 2 + 3, calls))
+        self.exec(["team"], file=OPENMP_CALLER)
+        child, (calls, served) = sorted(self.counts())
+        self.assertEqual(child, (1, 0), "it passes on, because its threads are the parent's")
+        self.assertEqual((calls, served), (3 * 10 + 1 + 2 + 3 + 20 + 2, calls))
+
+    def test_the_runtime_is_loaded_after_a_product(self):
+        self.exec(["late", CALLERS[0], OPENMP_CALLER])
 
 
 class FaultTest(Case):

@@ -27,6 +27,12 @@ static int is_right(float value) {
   return right;
 }
 
+/* Multiplies outside of parallel regions, which have `threads` threads here. */
+int multiply_on(int threads) {
+  omp_set_num_threads(threads);
+  return is_right(2);
+}
+
 /* Multiplies outside and inside of parallel regions of `threads` threads. Returns how many threads the
  * process has more than the region, or -1 for a wrong product. */
 int multiply_in_team(int threads) {
