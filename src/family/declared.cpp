@@ -40,12 +40,8 @@ bool is_name(std::string_view text) {
 
 /// What every declaration has.
 struct DeclaredFile {
-  DeclaredFile(std::string_view text, std::string_view file) : toml(text), reader(file) {
-    try {
-      root = toml::parse(toml, reader.file());
-    } catch (const toml::parse_error& error) {
-      fail(Errc::corrupt_data, "{}:{}: {}", file, error.source().begin.line, error.description());
-    }
+  DeclaredFile(std::string_view text, std::string_view file)
+      : toml(text), reader(file), root(parse_toml(toml, reader.file())) {
     read_identity();
   }
 
