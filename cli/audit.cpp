@@ -44,7 +44,7 @@ bool is_audit_entry(const fs::directory_entry& entry) {
 
 /// Runs the plans in worker processes: a kernel that does not end, or breaks the device, costs itself only.
 void measure(const AuditVerb& options, const std::vector<SweepPlan>& plans, Audit& audit) {
-  const WorkFolder folder(options.out, "--out", "audit", is_audit_entry);
+  WorkFolder folder(options.out, "--out", "audit", is_audit_entry);
   for (const SweepPlan& plan : plans) {
     const fs::path of_op = folder.path / word(plan.op);
     fs::create_directories(of_op);

@@ -14,6 +14,7 @@
 #include "core/fail.h"
 #include "core/files.h"
 #include "core/json_fields.h"
+#include "core/owners.h"
 #include "measured.h"
 #include "options.h"
 #include "outputs.h"
@@ -37,7 +38,12 @@ struct DbOptions {
     std::error_code ignored;
     if (std::filesystem::is_directory(file, ignored))
       fail(Errc::invalid_argument, "--db {}: is a folder; name a file", file);
-    return DecisionDb(file.empty() ? default_decision_db() : std::filesystem::path(file));
+    if (!file.empty()) return DecisionDb(file);
+    const std::filesystem::path own = default_decision_db();
+    if (own.empty())
+      fail(Errc::invalid_argument, "{}: set HOME, or name a file with --db", no_user_folder("XDG_DATA_HOME"));
+    refuse_if_others_write(own);
+    return DecisionDb(own);
   }
   DecisionOrigin origin() const { return {device_identity(device_named(device)), driver, KSCOUT_VERSION}; }
 };

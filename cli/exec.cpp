@@ -14,6 +14,7 @@
 
 #include "core/fail.h"
 #include "core/files.h"
+#include "core/owners.h"
 #include "op/problem_sets.h"
 #include "options.h"
 #include "outputs.h"
@@ -113,7 +114,9 @@ void check_files(const ExecOptions& options) {
 /// Makes the file of decisions, so that a file that cannot be used is reported before the program starts.
 void start_refinement() {
   const char* const named = std::getenv("KSCOUT_DB");
-  const fs::path file = fs::absolute(named && *named ? named : default_decision_db());
+  const fs::path given = named && *named ? named : default_decision_db();
+  refuse_if_others_write(given);
+  const fs::path file = given.empty() ? given : fs::absolute(given);
   DecisionDb(file).put(std::span<const StoredDecision>());
   setenv("KSCOUT_DB", file.c_str(), 1);  // the program may change its folder
   setenv("KSCOUT_PRELOAD_REFINE", "1", 1);
@@ -124,7 +127,8 @@ void start_refinement() {
 void start_policy(const ExecOptions& options) {
   unsetenv("KSCOUT_PRELOAD_POLICY");
   if (!is_batch_invariant(options.policy)) return;
-  const fs::path file = fs::absolute(class_file(options.classes));
+  const fs::path given = class_file(options.classes);
+  const fs::path file = given.empty() ? given : fs::absolute(given);
   if (read_classes(file).empty())
     fail(Errc::not_found, "--policy batch-invariant: {} has no classes; measure them with kscout classes",
          file.string());

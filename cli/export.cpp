@@ -116,7 +116,7 @@ std::string shapes_text(const ExportOptions& options) {
 /// "NAME,VALUE" of the lines of --validators; empty when the option is not given.
 std::vector<std::string> validators_of(const ExportOptions& options) {
   if (options.validators.empty()) return {};
-  auto validators = tunableop_validators(read_file(options.validators));
+  auto validators = tunableop_validators(read_plain_text(options.validators));
   if (validators.empty())
     fail(Errc::invalid_argument, "--validators {}: has no line Validator,NAME,VALUE", options.validators);
   return validators;

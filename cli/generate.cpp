@@ -99,7 +99,7 @@ GenerateRequest request_of(const GenerateOptions& options) {
   emitter_of(request.family.provider);  // throws when there is none
   if (!options.trait_config.empty()) {
     const std::string& file = options.trait_config;
-    request.configs = trait_configs(read_file(file), file, request.family, options.trait_mode);
+    request.configs = trait_configs(read_plain_text(file), file, request.family, options.trait_mode);
     request.family.rules = std::filesystem::path(file).filename().string();
     return request;
   }

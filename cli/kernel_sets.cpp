@@ -24,7 +24,7 @@ std::int64_t as_json_count(std::size_t count) { return static_cast<std::int64_t>
 
 /// Reads kernel names from a file: the `kernels` of a JSON document, else one a line.
 std::vector<NamedConfig> read_names(const std::string& path) {
-  const std::string text = read_file(path);
+  const std::string text = read_plain_text(path);
   std::vector<NamedConfig> named;
   if (text.starts_with('{')) {
     const auto json = Json::parse(text, nullptr, false);
@@ -206,7 +206,7 @@ void print_builder_list(const SetRequest& request, const ListOptions& options) {
 
 void print_trait_configs(const FamilyRequest& request, const std::string& file, TraitMode mode,
                          const ListOptions& options) {
-  print_configs(trait_configs(read_file(file), file, request, mode),
+  print_configs(trait_configs(read_plain_text(file), file, request, mode),
                 {{"config_file", file}, {"arch", request.device.arch}, {"mode", word(mode)}}, options);
 }
 

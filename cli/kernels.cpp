@@ -44,7 +44,7 @@ struct KernelsOptions {
 
 /// Reads a formula from a file; lines that begin with # are comments.
 std::string read_filter(const std::string& path) {
-  std::istringstream lines(read_file(path));
+  std::istringstream lines(read_plain_text(path));
   std::string formula, line;
   while (std::getline(lines, line)) {
     const std::size_t first = line.find_first_not_of(" \t");

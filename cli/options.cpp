@@ -16,6 +16,7 @@
 #include "core/field_text.h"
 #include "core/log.h"
 #include "core/names.h"
+#include "core/owners.h"
 #include "core/problem_text.h"
 #include "family/family_file.h"
 #include "op/given_fields.h"
@@ -368,6 +369,9 @@ void check_rules(const std::string& provider, Op op, const std::string& rules) {
 }
 
 void warn_of_model_path() {
+  if (user_model_folder().empty())
+    fmt::print(stderr, "kscout: warning: {}: no models of yours are found; set HOME\n",
+               no_user_folder("XDG_DATA_HOME"));
   const std::string path = environment("KSCOUT_MODEL_PATH");
   for (const std::string_view folder : split(path, ':')) {
     std::error_code ignored;

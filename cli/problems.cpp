@@ -260,7 +260,7 @@ std::vector<ConvProblem> convolutions_of(const ProblemsOptions& options, ReadEff
   const ProblemSetRequest& request = options.request;
   if (!options.miopen.empty()) {
     MiopenProblems log =
-        miopen_problems(read_file(options.miopen),
+        miopen_problems(read_plain_text(options.miopen),
                         {.op = direction_of(options),
                          .dtype = options.dtype_given ? std::optional(request.dtype) : std::nullopt,
                          .count = request.count == 0 ? 300 : request.count,
@@ -353,7 +353,7 @@ std::string tunableop_text(const std::string& source) {
 std::string text_of_logs(const std::vector<std::string>& files) {
   CallLog all;
   for (const std::string& file : files) {
-    const CallLog log = read_call_log(read_maybe_gzip(file), file);
+    const CallLog log = read_call_log_file(file);
     fmt::print(stderr, "{}: {}\n", file, log.summary());
     for (const Problem& problem : log.problems) all.add(problem, problem.weight());
   }

@@ -15,6 +15,7 @@
 #include "core/json_fields.h"
 #include "core/log.h"
 #include "core/names.h"
+#include "core/thread_limit.h"
 #include "manual.h"
 #include "outputs.h"
 #include "sibling.h"
@@ -233,6 +234,15 @@ int run_verb(Program program, std::span<const VerbSetup> verbs, int argc, char**
     const std::string file = error.path1().string();
     report(word(Errc::device_failure), file.empty() ? error.what() : file + ": " + error.code().message(),
            wants_json(argc, argv));
+    return 4;
+  } catch (const std::bad_alloc&) {
+    const double allowed = memory_quota(read_text_file);
+    report(
+        word(Errc::device_failure),
+        fmt::format("not enough memory{}; {}",
+                    std::isinf(allowed) ? "" : fmt::format(": this process may use {:.3g} GB", allowed / 1e9),
+                    "raise the limit (ulimit -v, the cgroup's), or give a smaller problem, family or file"),
+        wants_json(argc, argv));
     return 4;
   } catch (const std::exception& error) {
     if (std::ferror(stdout)) return 4;  // the error about standard output was printed already

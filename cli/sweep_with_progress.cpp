@@ -73,7 +73,7 @@ void end_by_signal() {
 }
 
 MeasurementTable measure_plan(const SweepPlan& plan, std::string_view verb) {
-  const WorkFolder folder("", "", verb);
+  WorkFolder folder("", "", verb);
   const SweepReport report =
       sweep_with_progress(plan, {.folder = folder.path, .worker = default_worker()}, verb);
   if (report.ended == "interrupted") {

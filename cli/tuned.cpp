@@ -15,7 +15,7 @@ namespace {
 TunedGemms read_all(const std::vector<std::string>& files) {
   TunedGemms all;
   for (const std::string& file : files) {
-    TunedGemms one = read_tuned_gemms(read_file(file), file);
+    TunedGemms one = read_tuned_gemms(read_plain_text(file), file);
     all.rows.insert(all.rows.end(), one.rows.begin(), one.rows.end());
     all.left_out.insert(all.left_out.end(), one.left_out.begin(), one.left_out.end());
     if (all.validators.empty()) all.validators = one.validators;
@@ -60,10 +60,10 @@ std::string tuned_hipblaslt(const std::vector<std::string>& files) {
 }
 
 std::string tuned_find_db(const std::vector<std::string>& files) {
-  FindDb db = read_find_db(read_file(files.front()), files.front());
+  FindDb db = read_find_db(read_plain_text(files.front()), files.front());
   std::size_t changed = 0;
   for (std::size_t i = 1; i < files.size(); ++i)
-    changed += db.merge(read_find_db(read_file(files[i]), files[i]));
+    changed += db.merge(read_find_db(read_plain_text(files[i]), files[i]));
   fmt::print(stderr, "{} problems, {} solvers; {} added or replaced by later files\n", db.problems(),
              db.entries(), changed);
   return db.text();

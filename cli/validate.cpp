@@ -167,7 +167,7 @@ class Executor {
 MeasurementTable measure(const SweepPlan& plan, const ValidateOptions& options) {
   if (plan.pairs() == 0)
     fail(Errc::unsupported, "no requested kernel applies to any of the {} problems", plan.problems.size());
-  const WorkFolder folder(options.work, "--work", "validate");
+  WorkFolder folder(options.work, "--work", "validate");
   const SweepReport report = sweep_with_progress(plan,
                                                  {.folder = folder.path,
                                                   .worker = default_worker(),

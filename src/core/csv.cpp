@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/fail.h"
+#include "core/split.h"
 
 namespace kscout {
 
@@ -11,9 +12,8 @@ namespace {
 /// Reads the cells of CSV text, record by record.
 class CsvReader {
  public:
-  CsvReader(std::string_view text, const std::string& source) : rest_(text), source_(source) {
-    if (rest_.starts_with("\xEF\xBB\xBF")) rest_.remove_prefix(3);  // byte order mark that spreadsheets write
-  }
+  CsvReader(std::string_view text, const std::string& source)
+      : rest_(without_byte_order_mark(text)), source_(source) {}
 
   /// False at the end of the text. Blank lines are skipped.
   bool next(std::vector<std::string>& cells) {

@@ -2,7 +2,6 @@
 #include <cmath>
 
 #include <sched.h>
-#include <toml++/toml.h>
 #include <unistd.h>
 
 #include <kscout/device.h>
@@ -13,6 +12,7 @@
 #include "core/files.h"
 #include "core/log.h"
 #include "core/thread_limit.h"
+#include "core/toml_reader.h"
 
 namespace kscout {
 
@@ -87,17 +87,13 @@ std::vector<int> usable_cpus() {
 
 std::vector<Device> parse_device_presets(std::string_view text, std::string_view file) {
   std::vector<Device> devices;
-  try {
-    const toml::table table = toml::parse(text, file);
-    for (const auto& [name, node] : table) {
-      if (!node.is_table()) {
-        fail(Errc::corrupt_data, "{}:{}: '{}' stands outside a [device]", file, node.source().begin.line,
-             name.str());
-      }
-      devices.push_back(read_preset(name.str(), *node.as_table(), file));
+  const toml::table table = parse_toml(text, file);
+  for (const auto& [name, node] : table) {
+    if (!node.is_table()) {
+      fail(Errc::corrupt_data, "{}:{}: '{}' stands outside a [device]", file, node.source().begin.line,
+           name.str());
     }
-  } catch (const toml::parse_error& error) {
-    fail(Errc::corrupt_data, "{}:{}: {}", file, error.source().begin.line, error.description());
+    devices.push_back(read_preset(name.str(), *node.as_table(), file));
   }
   return devices;
 }

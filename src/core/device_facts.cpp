@@ -11,12 +11,12 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
-#include <toml++/toml.h>
 
 #include "core/fail.h"
 #include "core/field_text.h"
 #include "core/files.h"
 #include "core/problem_text.h"
+#include "core/toml_reader.h"
 
 namespace kscout {
 
@@ -130,7 +130,7 @@ double highest_clock_mhz(const ReadText& read, std::span<const int> allowed, con
 
 const toml::table& arch_table() {
   constexpr std::string_view kFile = "families/cpu_archs.toml";
-  static const toml::table table = toml::parse(embedded_file(kFile), kFile);
+  static const toml::table table = parse_toml(embedded_file(kFile), kFile);
   return table;
 }
 

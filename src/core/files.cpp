@@ -21,6 +21,7 @@
 #include "core/links.h"
 #include "core/names.h"
 #include "core/part_name.h"
+#include "core/split.h"
 
 namespace kscout {
 
@@ -62,13 +63,21 @@ bool is_descriptor_folder(const std::filesystem::path& folder) {
   return folder.filename() == "fd" && folder.string().starts_with("/proc/");
 }
 
-/// NAME.<six random letters>.part (core/part_name.h)
-std::string part_name(std::string name) {
+/// The name NAME.<six random letters>.part (core/part_name.h) of a new file or folder, for which `make`
+/// returns no -1. Others may write to the folder: the name is none that they can foresee, and `make` takes no
+/// file or link of theirs.
+template <class Make>
+std::string make_part(const std::filesystem::path& target, const Make& make) {
   constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+  constexpr int kTries = 100;
   std::random_device random;
-  name += '.';
-  for (std::size_t i = 0; i < kPartLetters; ++i) name += kLetters[random() % kLetters.size()];
-  return name.append(kPartEnding);
+  for (int tries = 0;; ++tries) {
+    std::string name = target.string() + '.';
+    for (std::size_t i = 0; i < kPartLetters; ++i) name += kLetters[random() % kLetters.size()];
+    name += kPartEnding;
+    if (make(name.c_str()) >= 0) return name;
+    if (errno != EEXIST || tries == kTries) fail_io("create", target);
+  }
 }
 
 /// A temporary file of this process beside its target; the destructor removes it unless it was renamed.
@@ -81,14 +90,8 @@ class PartFile {
 
   /// `like`: the file whose permissions the new file gets.
   void open(const struct stat* like = nullptr) {
-    // Others may write to the folder: a name that they cannot foresee, and no file or link of theirs.
-    constexpr int kTries = 100, kOpen = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
-    for (int tries = 0; out_.fd < 0; ++tries) {
-      const std::string path = part_name(target_.string());
-      out_.fd = ::open(path.c_str(), kOpen, 0666);
-      if (out_.fd >= 0) path_ = path;
-      if (out_.fd < 0 && (errno != EEXIST || tries == kTries)) fail_io("create", target_);
-    }
+    constexpr int kOpen = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+    path_ = make_part(target_, [&](const char* path) { return out_.fd = ::open(path, kOpen, 0666); });
     if (like && fchmod(out_.fd, like->st_mode & 07777) != 0) fail_io("create", target_);
   }
   void write(std::string_view bytes) const { write_bytes(out_.fd, bytes, target_); }
@@ -158,6 +161,20 @@ std::filesystem::path temporary_folder() {
        asked ? asked : "");
 }
 
+std::filesystem::path make_part_folder(const std::filesystem::path& target) {
+  std::error_code ignored;  // making the folder itself reports it
+  if (target.has_parent_path()) std::filesystem::create_directories(target.parent_path(), ignored);
+  return make_part(target, [](const char* path) { return mkdir(path, 0777); });
+}
+
+TemporaryFolder::TemporaryFolder(std::string_view name)
+    : path_(make_part(temporary_folder() / name, [](const char* path) { return mkdir(path, 0700); })) {}
+
+TemporaryFolder::~TemporaryFolder() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
 std::string read_file(const std::filesystem::path& file) {
   const Descriptor in{open(file.c_str(), O_RDONLY | O_CLOEXEC)};
   if (in.fd < 0) fail_io("open", file);
@@ -176,6 +193,12 @@ std::string read_file(const std::filesystem::path& file) {
     if (got < 0 && errno != EINTR) fail_io("read", file);
     if (got == 0) return bytes;
   }
+}
+
+std::string read_plain_text(const std::filesystem::path& file) {
+  std::string bytes = read_file(file);
+  bytes.erase(0, bytes.size() - without_byte_order_mark(bytes).size());
+  return bytes;
 }
 
 void write_bytes(int descriptor, std::string_view bytes, const std::filesystem::path& file) {
@@ -301,33 +324,43 @@ void check_decompressed(std::size_t in, std::size_t out, std::string_view source
          source, in, limit);
 }
 
-std::string gunzip(std::string_view bytes, std::string_view source) {
+std::string decompressed(std::size_t in, std::string_view source,
+                         const std::function<bool(std::string& text)>& add_piece) {
+  std::string text;
+  bool more = true;
+  while (more) {
+    more = add_piece(text);
+    check_decompressed(in, text.size(), source);
+  }
+  return text;
+}
+
+std::string gunzip(std::string_view bytes, std::string_view source, bool* cut) {
   z_stream stream{};
   if (inflateInit2(&stream, 15 + 16) != Z_OK) fail(Errc::device_failure, "zlib cannot start");
   const std::unique_ptr<z_stream, int (*)(z_stream*)> guard(&stream, inflateEnd);
   stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
   stream.avail_in = static_cast<uInt>(bytes.size());
-  std::string out;
-  int status = Z_OK;
-  while (status == Z_OK) {
-    const std::size_t filled = out.size();
-    out.resize(std::max<std::size_t>(filled * 2, 1 << 16));
-    stream.next_out = reinterpret_cast<Bytef*>(out.data() + filled);
-    stream.avail_out = static_cast<uInt>(out.size() - filled);
-    status = inflate(&stream, Z_NO_FLUSH);
-    out.resize(out.size() - stream.avail_out);
-    check_decompressed(bytes.size(), out.size(), source);
-    if (status == Z_BUF_ERROR) break;  // the input was truncated
-  }
-  if (status != Z_STREAM_END || stream.avail_in != 0) {
-    fail(Errc::corrupt_data, "{}: damaged or cut gzip data", source);
-  }
-  return out;
+  return decompressed(bytes.size(), source, [&](std::string& text) {
+    const std::size_t filled = text.size();
+    text.resize(std::max<std::size_t>(filled * 2, 1 << 16));
+    stream.next_out = reinterpret_cast<Bytef*>(text.data() + filled);
+    stream.avail_out = static_cast<uInt>(text.size() - filled);
+    const int status = inflate(&stream, Z_NO_FLUSH);
+    text.resize(text.size() - stream.avail_out);
+    if (status == Z_OK) return true;
+    if (status == Z_STREAM_END) return stream.avail_in > 0 && inflateReset(&stream) == Z_OK;
+    const bool ends_early = status == Z_BUF_ERROR && stream.avail_in == 0;
+    if (!cut || !ends_early) fail(Errc::corrupt_data, "{}: damaged or cut gzip data", source);
+    *cut = true;
+    return false;
+  });
 }
 
-std::string read_maybe_gzip(const std::filesystem::path& file) {
-  std::string bytes = read_file(file);
-  return bytes.starts_with("\x1f\x8b") ? gunzip(bytes, file.string()) : bytes;
+std::string read_maybe_gzip(const std::filesystem::path& file, bool* cut) {
+  std::string bytes = read_plain_text(file);
+  if (!bytes.starts_with("\x1f\x8b")) return bytes;
+  return std::string(without_byte_order_mark(gunzip(bytes, file.string(), cut)));
 }
 
 std::string gzip(std::string_view bytes) {

@@ -28,6 +28,9 @@ std::filesystem::path foreign_entry(const std::filesystem::path& folder,
 /// or is a device that may never end, corrupt_data above kMaxFileBytes.
 std::string read_file(const std::filesystem::path& file);
 
+/// The same without a byte-order mark: for texts that are read line by line.
+std::string read_plain_text(const std::filesystem::path& file);
+
 /// Writes a regular file beside the target, flushes it, then renames it: readers see the old or the new file,
 /// and the new file keeps the permissions of the old one. A symbolic link stays; its target is replaced. A
 /// device, a pipe or a socket is opened and written. Throws device_failure, not_found when the folder is
@@ -92,18 +95,23 @@ std::filesystem::path library_file();
 /// are refused.
 inline constexpr std::size_t kSafeBytes = std::size_t{64} << 20, kMaxRatio = 200;
 
-/// Every decompressor calls this while it reads: `in` compressed bytes became `out` bytes. Throws
+/// Every decompressor obeys this: `in` compressed bytes became `out` bytes. Throws
 /// corrupt_data for more than kMaxFileBytes, and for more than both kSafeBytes and kMaxRatio times the
 /// compressed bytes.
 void check_decompressed(std::size_t in, std::size_t out, std::string_view source);
 
-/// Like read_file, but decompresses files that start with the gzip mark. Throws corrupt_data for damaged
-/// gzip, and as check_decompressed() does.
-std::string read_maybe_gzip(const std::filesystem::path& file);
+/// Collects what a decompressor makes of `in` bytes: `add_piece` appends the next piece, and returns false at
+/// the end. Throws as check_decompressed() does.
+std::string decompressed(std::size_t in, std::string_view source,
+                         const std::function<bool(std::string& text)>& add_piece);
 
-/// Decompresses gzip; `source` names it in errors. Throws corrupt_data for damaged data, and as
-/// check_decompressed() does.
-std::string gunzip(std::string_view bytes, std::string_view source);
+/// Like read_plain_text, but decompresses files that start with the gzip mark; otherwise as gunzip().
+std::string read_maybe_gzip(const std::filesystem::path& file, bool* cut = nullptr);
+
+/// Decompresses gzip, also several files in one; `source` names it in errors. Throws corrupt_data for
+/// damaged data, and as decompressed() does. With `cut`, data that end too early are no error: `cut` becomes
+/// true, and the text is what they hold.
+std::string gunzip(std::string_view bytes, std::string_view source, bool* cut = nullptr);
 
 /// gzip with level 9 and no time stamp: equal input gives equal bytes.
 std::string gzip(std::string_view bytes);

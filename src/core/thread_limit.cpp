@@ -110,6 +110,12 @@ double memory_quota(const ReadText& read) {
   };
   for (const std::string& folder : folders.v2) lower_to(read(folder + "/memory.max"));
   for (const std::string& folder : folders.v1_memory) lower_to(read(folder + "/memory.limit_in_bytes"));
+  constexpr std::string_view kAddresses = "Max address space";  // ulimit -v
+  const std::string limits = read("/proc/self/limits");
+  if (const std::size_t at = limits.find(kAddresses); at != std::string::npos) {
+    const std::string_view rest = std::string_view(limits).substr(at + kAddresses.size());
+    lower_to(std::string(rest.substr(std::min(rest.find_first_not_of(' '), rest.size()))));
+  }
   return least;
 }
 

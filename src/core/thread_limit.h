@@ -33,7 +33,8 @@ ThreadLimit present_thread_limit();
 /// CPUs that the quotas of the process's cgroup and its parents allow, cgroup versions 1 and 2; infinite
 /// without a quota.
 double cpu_quota(const ReadText& read);
-/// Bytes that the process's cgroup and its parents allow; infinite without a limit.
+/// Bytes that the process's cgroup and its parents, and its limit of addresses (ulimit -v), allow; infinite
+/// without a limit.
 double memory_quota(const ReadText& read);
 /// How often the quota has stopped the process's cgroup so far; 0 when the system does not report it.
 double throttled_periods(const ReadText& read);

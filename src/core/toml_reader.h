@@ -15,10 +15,16 @@
 
 #include <toml++/toml.h>
 
+#include <kscout/types.h>
+
 #include "core/fail.h"
 #include "core/names.h"
 
 namespace kscout {
+
+/// Parses a file's text; every TOML is read by this function. Throws corrupt_data, naming file and line, for
+/// invalid TOML and for keys of many parts.
+toml::table parse_toml(std::string_view text, std::string_view file);
 
 class TomlReader {
  public:

@@ -11,16 +11,16 @@
 
 #include "core/fail.h"
 #include "core/files.h"
+#include "core/split.h"
 
 namespace kscout {
 
 namespace {
 
-/// The compression that a file's first bytes announce; nothing for plain text.
+/// The compression besides gzip that a file's first bytes announce; nothing for plain text.
 std::optional<arrow::Compression::type> compression_of(std::string_view bytes) {
   using namespace std::string_view_literals;
   if (bytes.starts_with("BZh"sv)) return arrow::Compression::BZ2;
-  if (bytes.starts_with("\x1f\x8b"sv)) return arrow::Compression::GZIP;
   if (bytes.starts_with("\x28\xb5\x2f\xfd"sv)) return arrow::Compression::ZSTD;
   return std::nullopt;
 }
@@ -35,7 +35,7 @@ T value_of(arrow::Result<T> result, const std::filesystem::path& file) {
 }  // namespace
 
 std::string read_text(const std::filesystem::path& file) {
-  std::string bytes = read_file(file);
+  std::string bytes = read_maybe_gzip(file);
   const std::size_t compressed = bytes.size();
   const auto compression = compression_of(bytes);
   if (!compression) return bytes;
@@ -44,14 +44,12 @@ std::string read_text(const std::filesystem::path& file) {
       arrow::io::CompressedInputStream::Make(codec.get(), std::make_shared<arrow::io::BufferReader>(
                                                               arrow::Buffer::FromString(std::move(bytes)))),
       file);
-  std::string text;
   constexpr std::int64_t kPiece = std::int64_t{4} << 20;
-  while (true) {
+  return std::string(without_byte_order_mark(decompressed(compressed, file.string(), [&](std::string& text) {
     const auto piece = value_of(stream->Read(kPiece), file);
-    if (piece->size() == 0) return text;
-    check_decompressed(compressed, text.size() + static_cast<std::size_t>(piece->size()), file.string());
     text.append(reinterpret_cast<const char*>(piece->data()), static_cast<std::size_t>(piece->size()));
-  }
+    return piece->size() != 0;
+  })));
 }
 
 }  // namespace kscout

@@ -8,8 +8,8 @@
 
 namespace kscout {
 
-/// The text of a file; bzip2, gzip and Zstandard by the file's first bytes. Throws not_found,
-/// corrupt_data, and as check_decompressed() does.
+/// The text of a file without a byte-order mark; bzip2, gzip and Zstandard by the file's first bytes. Throws
+/// not_found, corrupt_data, and as decompressed() does.
 std::string read_text(const std::filesystem::path& file);
 
 }  // namespace kscout

@@ -26,7 +26,7 @@ namespace {
 
 constexpr std::string_view kBetween = "; ", kTo = " to ";
 
-std::vector<std::string_view> split(std::string_view text, std::string_view between) {
+std::vector<std::string_view> split_at(std::string_view text, std::string_view between) {
   std::vector<std::string_view> parts;
   for (;;) {
     const std::size_t end = text.find(between);
@@ -60,7 +60,7 @@ double number_or(std::string_view text, double otherwise) {
 /// The span from the first to the last of all times; each value is a time or "first to last".
 std::string time_span(std::span<const std::string_view> values) {
   std::vector<std::string_view> times;
-  for (const std::string_view value : values) add_to_list(times, split(value, kTo));
+  for (const std::string_view value : values) add_to_list(times, split_at(value, kTo));
   const auto [first, last] = std::ranges::minmax(times);  // ISO 8601 in UTC sorts as text
   return first == last ? std::string(first) : fmt::format("{}{}{}", first, kTo, last);
 }
@@ -78,7 +78,7 @@ std::string one_text(std::string_view key, std::span<const std::string_view> val
 
 }  // namespace
 
-std::vector<std::string_view> split_list(std::string_view list) { return split(list, kBetween); }
+std::vector<std::string_view> split_list(std::string_view list) { return split_at(list, kBetween); }
 
 std::map<std::string, std::string> merge_metadata(std::span<const MeasurementTable> tables) {
   std::map<std::string, std::vector<std::string_view>> lists;

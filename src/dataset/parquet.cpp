@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <filesystem>
 #include <numeric>
 #include <optional>
 #include <string>
@@ -223,6 +224,11 @@ ParquetHeader header_of(const arrow::Schema& schema, const std::string& source) 
 
 template <class T>
 T value_or_corrupt(arrow::Result<T> result, const std::string& source) {
+  if (result.status().IsOutOfMemory()) {
+    fail(Errc::corrupt_data,
+         "{}: its pages become too large when decompressed ({}); if they should, compress the file less",
+         source, result.status().message());
+  }
   if (!result.ok()) {
     fail(Errc::corrupt_data, "{}: no readable Parquet file: {}; restore it or measure again", source,
          result.status().message());
@@ -230,13 +236,25 @@ T value_or_corrupt(arrow::Result<T> result, const std::string& source) {
   return std::move(result).ValueUnsafe();
 }
 
+/// Memory for what Arrow decompresses from a file, as check_decompressed() limits it: a page's header may
+/// announce gigabytes.
+struct PagePool {
+  explicit PagePool(std::size_t file_bytes)
+      : limited(&counted, static_cast<std::int64_t>(std::max(
+                              kSafeBytes, std::min(file_bytes, std::size_t{1} << 40) * kMaxRatio))) {}
+  arrow::ProxyMemoryPool counted{arrow::default_memory_pool()};
+  arrow::CappedMemoryPool limited;
+};
+
 /// Opens a file; pages with a checksum are verified when they are read. Texts are read as words and indices:
 /// a word is stored once per row group.
-std::unique_ptr<parquet::arrow::FileReader> open_reader(const std::string& path, const std::string& source) {
-  parquet::ReaderProperties properties;
+std::unique_ptr<parquet::arrow::FileReader> open_reader(const std::string& path, const std::string& source,
+                                                        arrow::MemoryPool* pool) {
+  parquet::ReaderProperties properties(pool);
   properties.set_page_checksum_verification(true);
   auto file = value_or_corrupt(arrow::io::ReadableFile::Open(path), source);
   parquet::arrow::FileReaderBuilder builder;
+  builder.memory_pool(pool);
   if (const auto status = builder.Open(std::move(file), properties); !status.ok())
     value_or_corrupt(arrow::Result<bool>(status), source);
   parquet::ArrowReaderProperties as_arrow;
@@ -253,6 +271,9 @@ template <class Use>
 auto or_corrupt(const std::string& source, Use&& use) {
   try {
     return use();
+  } catch (const parquet::ParquetStatusException& error) {
+    value_or_corrupt(arrow::Result<bool>(error.status()), source);
+    throw;
   } catch (const parquet::ParquetException& error) {
     fail(Errc::corrupt_data, "{}: no readable Parquet file: {}; restore it or measure again", source,
          error.what());
@@ -437,6 +458,7 @@ std::string parquet_bytes(const std::vector<ColumnSpec>& specs, const Block& blo
 
 struct ParquetReader::State {
   std::string source;
+  std::optional<PagePool> pool;  ///< outlives what is read
   std::unique_ptr<parquet::arrow::FileReader> reader;
   ParquetHeader header;
   std::unique_ptr<arrow::RecordBatchReader> batches;
@@ -447,7 +469,10 @@ ParquetReader::ParquetReader(const std::string& path, const std::string& source)
   state_->source = source;
   or_corrupt(source, [&] {
     check_parquet_checksum(path);
-    state_->reader = open_reader(path, source);
+    std::error_code ignored;  // opening the file reports it
+    const auto bytes = std::filesystem::file_size(path, ignored);
+    state_->pool.emplace(ignored ? 0 : bytes);
+    state_->reader = open_reader(path, source, &state_->pool->limited);
     std::shared_ptr<arrow::Schema> schema;
     if (const auto status = state_->reader->GetSchema(&schema); !status.ok())
       fail(Errc::corrupt_data, "{}: {}", source, status.message());

@@ -69,9 +69,11 @@ FindDb read_find_db(std::string_view text, std::string_view source) {
     fail(Errc::corrupt_data, "{}:{}: {}; a line is PROBLEM=SOLVER:milliseconds,workspace,algorithm;...",
          source, number, why);
   };
-  for (const std::string_view line :
-       split(text.ends_with('\n') ? text.substr(0, text.size() - 1) : text, '\n')) {
+  const bool whole = text.ends_with('\n');
+  for (const std::string_view line : split(text.substr(0, text.size() - (whole ? 1 : 0)), '\n')) {
     ++number;
+    if (!whole && line.data() + line.size() == text.data() + text.size())
+      wrong("the last line has no line end, so it may be cut short; restore the file, or remove that line");
     const std::size_t equals = line.find('=');
     if (equals == std::string_view::npos || equals == 0) wrong("no problem before '='");
     FindDb::Record record{std::string(line.substr(0, equals)), {}};

@@ -128,10 +128,8 @@ TunedGemm hip_gemm(const HipRow& row) {
 TunedGemms read_hipblaslt(std::string_view text, std::string_view source) {
   TunedGemms tuned;
   std::string_view header;
-  std::size_t number = 0;
-  for (const std::string_view whole : split(text, '\n')) {
-    ++number;
-    const std::string_view line = trimmed(whole);
+  for_each_log_line(text, [&](const LogLine& one) {
+    const std::string_view line = trimmed(one.text);
     if (line.starts_with(kGitVersion)) {
       tuned.git_version = trimmed(line.substr(kGitVersion.size()));
     } else if (line.find("transA") != std::string_view::npos) {
@@ -140,14 +138,16 @@ TunedGemms read_hipblaslt(std::string_view text, std::string_view source) {
       try {
         if (header.empty())
           fail(Errc::corrupt_data, "values without a line of names such as transA,transB,... above them");
-        tuned.rows.push_back(hip_gemm(HipRow(std::exchange(header, {}), line)));
+        TunedGemm row = hip_gemm(HipRow(std::exchange(header, {}), line));
+        if (!one.ended) throw NotTuned{std::string(kCutShort)};
+        tuned.rows.push_back(std::move(row));
       } catch (NotTuned& why) {
-        count_skipped(tuned.left_out, {.reason = std::move(why.reason), .line = number});
+        count_skipped(tuned.left_out, {.reason = std::move(why.reason), .line = one.number});
       } catch (const Error& error) {
-        fail(Errc::corrupt_data, "{}:{}: {}", source, number, error.what());
+        fail(Errc::corrupt_data, "{}:{}: {}", source, one.number, error.what());
       }
     }
-  }
+  });
   return tuned;
 }
 

@@ -14,6 +14,7 @@
 #include "core/files.h"
 #include "core/fork_mutex.h"
 #include "core/names.h"
+#include "core/owners.h"
 #include "core/split.h"
 #include "core/toml_reader.h"
 #include "expr/expr.h"
@@ -39,12 +40,8 @@ bool is_name(std::string_view text) {
 
 /// What every declaration has.
 struct DeclaredFile {
-  DeclaredFile(std::string_view text, std::string_view file) : toml(text), reader(file) {
-    try {
-      root = toml::parse(toml, reader.file());
-    } catch (const toml::parse_error& error) {
-      fail(Errc::corrupt_data, "{}:{}: {}", file, error.source().begin.line, error.description());
-    }
+  DeclaredFile(std::string_view text, std::string_view file)
+      : toml(text), reader(file), root(parse_toml(toml, reader.file())) {
     read_identity();
   }
 
@@ -411,6 +408,7 @@ void declare_providers_of_environment() {
     for (const std::string_view entry : split(listed ? listed : "", ':')) {
       if (!entry.empty()) add_listed(std::filesystem::path(entry), files);
     }
+    for (const std::filesystem::path& file : files) refuse_if_others_write(file);
     declare_files(files);
   } catch (...) {
     began = false;  // the next name that is not known gives the same error

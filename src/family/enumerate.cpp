@@ -18,6 +18,8 @@ namespace {
 /// Rows per piece: large enough to evaluate by column, small enough to stay in a cache.
 constexpr std::size_t kPieceRows = 4096;
 constexpr std::size_t kMaxCandidates = std::size_t{1} << 62;
+/// Larger families fit neither into a sweep nor into memory.
+constexpr std::size_t kMaxConfigs = std::size_t{1} << 20;
 
 std::int32_t whole_number(double value, const Axis& axis, const AxisValue& from, const ConfigBlock& block,
                           const FamilyRequest& request) {
@@ -332,6 +334,12 @@ class Enumerator {
   }
 
   void keep(const CandidateBatch& batch) {
+    if (configs_.size() + found_.size() + batch.rows > kMaxConfigs) {
+      fail(Errc::unsupported,
+           "rule set '{}' of {} {}: more than {} configs; shorten the list of an axis, or add a rule that "
+           "refuses some",
+           request_.rules, file_.space->provider, word(file_.space->op), kMaxConfigs);
+    }
     for (std::size_t row = 0; row < batch.rows; ++row) {
       KernelConfig config(*file_.space);
       for (std::size_t axis = 0; axis < batch.values.size(); ++axis) {

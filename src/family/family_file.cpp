@@ -106,7 +106,7 @@ class Reader : private TomlReader {
       if (!find_word(path, embedded_file_names("families/")))
         complain(name, fmt::format("there is no {}", path));
       const std::string_view text = embedded_file(path);
-      included_.push_back({path, toml::parse(rules_only_ ? before_rule_sets(text) : text, path)});
+      included_.push_back({path, parse_toml(rules_only_ ? before_rule_sets(text) : text, path)});
       within(path, [&] {
         check_keys(included_.back().table, "key of an included file",
                    {"formula", "table", "rule", "rule_set"});
@@ -523,33 +523,16 @@ expr::Scope family_scope(const ConfigSpace& space, std::span<const expr::Formula
   return scope;
 }
 
-namespace {
-
-/// Parses TOML; reports invalid TOML with file and line.
-template <class F>
-FamilyFile parse_with(std::string_view text, std::string_view file, F&& read) {
-  try {
-    return read(toml::parse(text, file));
-  } catch (const toml::parse_error& error) {
-    fail(Errc::corrupt_data, "{}:{}: {}", file, error.source().begin.line, error.description());
-  }
-}
-
-}  // namespace
-
 FamilyFile parse_family(std::string_view text, std::string_view file, const ConfigSpace& space) {
-  return parse_with(text, file, [&](const toml::table& root) { return Reader(file, space).read(root); });
+  return Reader(file, space).read(parse_toml(text, file));
 }
 
 FamilyFile parse_family_rules(std::string_view text, std::string_view file, const ConfigSpace& space) {
-  return parse_with(before_rule_sets(text), file,
-                    [&](const toml::table& root) { return Reader(file, space).read_rules_only(root); });
+  return Reader(file, space).read_rules_only(parse_toml(before_rule_sets(text), file));
 }
 
 FamilyFile add_rule_sets(const FamilyFile& family, std::string_view text, std::string_view file) {
-  return parse_with(text, file, [&](const toml::table& root) {
-    return Reader(file, *family.space).read_more(root, family);
-  });
+  return Reader(file, *family.space).read_more(parse_toml(text, file), family);
 }
 
 }  // namespace kscout

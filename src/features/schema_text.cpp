@@ -167,11 +167,7 @@ SchemaData catalogue_schema_data(std::string_view name) {
 
 SchemaData parse_schema_data(std::string_view text, std::string_view source) {
   const Reader reader(source);
-  try {
-    return read_schema(reader, toml::parse(text, source));
-  } catch (const toml::parse_error& error) {
-    fail(Errc::corrupt_data, "{}:{}: {}", source, error.source().begin.line, error.description());
-  }
+  return read_schema(reader, parse_toml(text, source));
 }
 
 std::string schema_text(const SchemaData& data) {

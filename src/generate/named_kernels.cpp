@@ -5,7 +5,7 @@
 #include "core/fail.h"
 #include "core/files.h"
 #include "core/hash.h"
-#include "core/log.h"
+#include "core/owners.h"
 #include "family/family_file.h"
 #include "generate/project.h"
 
@@ -23,15 +23,15 @@ std::vector<std::string> sets_to_search(std::string_view provider, Op op) {
 }
 
 fs::path cache_folder(const CompileRequest& request) {
-  const std::string cache = environment("XDG_CACHE_HOME"), home = environment("HOME");
-  if (cache.empty() && home.empty())
-    fail(Errc::invalid_argument,
-         "compiled kernels are kept in a cache, and neither XDG_CACHE_HOME nor HOME is set");
+  const fs::path cache = user_folder("XDG_CACHE_HOME", ".cache");
+  if (cache.empty()) {
+    fail(Errc::invalid_argument, "compiled kernels are kept in a cache: {}; set HOME or name a folder",
+         no_user_folder("XDG_CACHE_HOME"));
+  }
   std::uint64_t hash = text_hash(request.device.arch);
   for (const NamedConfig& named : request.kernels)
     hash = text_hash(config_name(named.signature, named.config), hash);
-  return (cache.empty() ? fs::path(home) / ".cache" : fs::path(cache)) / "kscout" / "kernels" /
-         hash_digits(hash);
+  return cache / "kernels" / hash_digits(hash);
 }
 
 /// The device under a name that an index of a library can state.

@@ -21,6 +21,8 @@
 
 #include <kscout/measurement.h>
 
+#include "op/skipped_lines.h"
+
 namespace kscout {
 
 enum class ImportFormat : std::uint8_t { ck_csv, ck_log, ck_json, ck_profiler, parquet, miopen_find_db };
@@ -63,9 +65,11 @@ Imported import_file(const std::filesystem::path& file, const ImportRequest& req
 
 // ---- Shared by the readers of foreign formats: reading lines in pieces, and building the table.
 
-/// Calls `use(line, number)` for each line of a file, without its line break; numbers count from 1.
-void each_line(const std::filesystem::path& file,
-               const std::function<void(std::string_view line, std::size_t number)>& use);
+/// Calls `use` for each line of a file. A byte-order mark is no text.
+void each_line(const std::filesystem::path& file, const std::function<void(const LogLine& line)>& use);
+
+/// Why a last line without a line end is left out: it may be cut, and its last word then means another thing.
+inline constexpr const char* kNoLineEnd = "the last line has no line end, so it may be cut short";
 
 /// 'r' or 'c' for a text such as "RowMajor" or "ColumnMajor", in any case; '?' when it is neither.
 char major_of(std::string_view text);

@@ -6,6 +6,7 @@
 #include <kscout/provider.h>
 
 #include "core/fail.h"
+#include "core/split.h"
 #include "family/family_file.h"
 #include "import/import.h"
 #include "provider/ck_tile/ck_tile.h"
@@ -13,15 +14,16 @@
 
 namespace kscout {
 
-void each_line(const std::filesystem::path& file,
-               const std::function<void(std::string_view line, std::size_t number)>& use) {
+void each_line(const std::filesystem::path& file, const std::function<void(const LogLine& line)>& use) {
   std::ifstream stream(file, std::ios::binary);
   if (!stream) fail(Errc::not_found, "{}: no such file", file.string());
   std::vector<char> buffer(1 << 20);
   std::size_t held = 0, number = 0;
-  const auto give = [&](const char* begin, const char* end) {
-    if (end > begin && end[-1] == '\r') --end;
-    use({begin, static_cast<std::size_t>(end - begin)}, ++number);
+  const auto give = [&](const char* begin, const char* end, bool ended) {
+    std::string_view text(begin, static_cast<std::size_t>(end - begin));
+    if (text.ends_with('\r')) text.remove_suffix(1);
+    if (++number == 1) text = without_byte_order_mark(text);
+    use({.text = text, .number = number, .ended = ended});
   };
   while (stream) {
     if (held == buffer.size()) buffer.resize(2 * buffer.size());  // a line longer than the buffer
@@ -30,13 +32,13 @@ void each_line(const std::filesystem::path& file,
     const char* const end = at + held + stream.gcount();
     while (const void* found = std::memchr(at, '\n', static_cast<std::size_t>(end - at))) {
       const char* const line_end = static_cast<const char*>(found);
-      give(at, line_end);
+      give(at, line_end, true);
       at = line_end + 1;
     }
     held = static_cast<std::size_t>(end - at);
     std::memmove(buffer.data(), at, held);
   }
-  if (held > 0) give(buffer.data(), buffer.data() + held);
+  if (held > 0) give(buffer.data(), buffer.data() + held, false);
 }
 
 namespace {

@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "core/fail.h"
+#include "core/files.h"
 #include "core/split.h"
 #include "logs/log_formats.h"
 #include "op/problem_sets.h"
@@ -103,8 +104,7 @@ std::string CallLog::summary() const {
 }
 
 CallLog read_call_log(std::string_view text, std::string_view source) {
-  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
+  text = without_byte_order_mark(text);
   CallLog log;
   if (looks_like_json(text)) {
     read_profiler_trace(text, source, log);
@@ -120,6 +120,13 @@ CallLog read_call_log(std::string_view text, std::string_view source) {
          source, log.unknown, kKnownFormats);
   if (log.problems.empty())
     fail(Errc::corrupt_data, "{}: {}; no call is a problem of this program", source, log.summary());
+  return log;
+}
+
+CallLog read_call_log_file(const std::filesystem::path& file) {
+  bool cut = false;
+  CallLog log = read_call_log(read_maybe_gzip(file, &cut), file.string());
+  if (cut) log.leave_out("of a gzip file that is cut short", 0);
   return log;
 }
 

@@ -2,11 +2,12 @@
 /// \file
 /// Reads which problems an application computed, and how often, from its logs (docs/your_shapes.md).
 ///
-///     const CallLog log = read_call_log(read_maybe_gzip("trace.json"), "trace.json");
+///     const CallLog log = read_call_log_file("trace.json.gz");
 ///     log.problems;       // each problem once; its weight is the number of calls
 ///     log.summary();      // "a trace of PyTorch's profiler: 40 calls of 3 problems"
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -46,5 +47,8 @@ class CallLog {
 /// of them in one text. Throws corrupt_data that names the formats when nothing is recognised, when no call
 /// is a problem of this program, and for damaged records. `source` names the text in errors.
 CallLog read_call_log(std::string_view text, std::string_view source);
+/// The same of a file, also of gzip. Of a cut gzip file, the calls that can be read count, and one is left
+/// out.
+CallLog read_call_log_file(const std::filesystem::path& file);
 
 }  // namespace kscout

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include <toml++/toml.h>
-
 #include "core/files.h"
 #include "core/toml_reader.h"
 
@@ -32,7 +30,7 @@ std::vector<std::string> grids_of(std::string_view text) {
 
 GridSets::GridSets(const std::string& file) {
   const TomlReader reader(file);
-  const toml::table table = toml::parse(embedded_file(file), file);
+  const toml::table table = parse_toml(embedded_file(file), file);
   for (const auto& [name, node] : TomlReader::as_written(table)) {
     const toml::table& set = reader.table_of(*node, name);
     reader.check_keys(set, "key of a set", {"help", "op", "sorted", "grids"});

@@ -87,7 +87,7 @@ class ProblemReader {
 /// Calls use(line, number) for the lines with content, in order, until it returns false.
 template <class F>
 void for_each_line(std::string_view text, F&& use) {
-  if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
+  text = without_byte_order_mark(text);
   std::size_t number = 0;
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
@@ -181,7 +181,7 @@ std::string read_problem_text(const std::filesystem::path& file) {
   std::error_code ignored;
   if (std::filesystem::is_directory(file, ignored))
     fail(Errc::not_found, "{}: cannot be read (is a folder); name a file of problems", file.string());
-  return lines_of_record(read_file(file), file.string());
+  return lines_of_record(read_plain_text(file), file.string());
 }
 
 std::vector<Problem> read_any_problems(const std::filesystem::path& file, DType usual) {

@@ -19,6 +19,7 @@
 #include <kscout/version.h>
 
 #include "backend/cuda/cuda_backend.h"
+#include "core/owners.h"
 #include "core/problem_text.h"
 #include "dispatch/padding.h"
 #include "dispatch/solver.h"
@@ -75,10 +76,11 @@ bool policy_setting(std::string& wrong) {
   return true;
 }
 
-/// KSCOUT_DB, or the default file.
-std::filesystem::path decision_file() {
+/// KSCOUT_DB, or the default file; empty without a home.
+std::filesystem::path decision_file(std::string& wrong) {
   const char* const named = std::getenv("KSCOUT_DB");
   const std::filesystem::path file = named && *named ? named : default_decision_db();
+  if (std::string why = why_others_write(file); !why.empty()) wrong = std::move(why);
   std::error_code error;
   auto absolute = std::filesystem::absolute(file, error);  // programs change their folder
   return error ? file : absolute;
@@ -122,7 +124,7 @@ ServeSettings ServeSettings::from_environment(std::string& wrong) {
     kscout_say("CUBLAS_WORKSPACE_CONFIG asks for equal results in every run: --refine times nothing");
   }
   settings.batch_invariant = policy_setting(wrong);
-  settings.db = decision_file();
+  settings.db = decision_file(wrong);
   return settings;
 }
 

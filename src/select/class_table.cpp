@@ -18,6 +18,7 @@
 #include "core/json_fields.h"
 #include "core/log.h"
 #include "core/numbers.h"
+#include "core/owners.h"
 
 namespace kscout {
 
@@ -130,12 +131,17 @@ std::string library_release(Backend& backend) {
   return text + fmt::format("kscout={}", KSCOUT_VERSION);
 }
 
-std::filesystem::path default_class_file() { return user_model_folder().parent_path() / "classes.json"; }
+std::filesystem::path default_class_file() {
+  const std::filesystem::path folder = user_folder("XDG_DATA_HOME", ".local/share");
+  return folder.empty() ? folder : folder / "classes.json";
+}
 
 std::filesystem::path class_file(const std::filesystem::path& named) {
   if (!named.empty()) return named;
-  const std::string file = environment("KSCOUT_CLASSES");
-  return file.empty() ? default_class_file() : std::filesystem::path(file);
+  const std::string asked = environment("KSCOUT_CLASSES");
+  std::filesystem::path file = asked.empty() ? default_class_file() : std::filesystem::path(asked);
+  refuse_if_others_write(file);
+  return file;
 }
 
 std::vector<StoredClass> read_classes(const std::filesystem::path& file) {
@@ -155,6 +161,9 @@ std::vector<StoredClass> read_classes(const std::filesystem::path& file) {
 }
 
 void store_classes(const std::filesystem::path& file, std::span<const StoredClass> classes) {
+  if (file.empty())
+    fail(Errc::invalid_argument, "classes: {}; set HOME, or name the file with KSCOUT_CLASSES or --classes",
+         no_user_folder("XDG_DATA_HOME"));
   std::vector<StoredClass> all = read_classes(file);
   for (const StoredClass& one : classes) {
     std::erase_if(all, [&](const StoredClass& known) { return same_weight(known, one); });

@@ -12,6 +12,7 @@
 #include "core/field_text.h"
 #include "core/files.h"
 #include "core/hash.h"
+#include "core/owners.h"
 #include "select/switches.h"
 
 namespace kscout {
@@ -126,6 +127,9 @@ void bring_up_to_date(Connection& db, std::int64_t version) {
 }
 
 Connection open_to_write(const std::filesystem::path& file) {
+  if (file.empty())
+    fail(Errc::invalid_argument, "decisions: {}; set HOME, or name the file with KSCOUT_DB or --db",
+         no_user_folder("XDG_DATA_HOME"));
   std::error_code ignored;
   if (file.has_parent_path()) std::filesystem::create_directories(file.parent_path(), ignored);
   Connection db(file, Access::write);
@@ -270,7 +274,10 @@ std::string device_identity(const Device& device) {
   return fmt::format("{}/{}", device.name, hash_digits(text_hash(facts)).substr(0, 8));
 }
 
-std::filesystem::path default_decision_db() { return user_model_folder().parent_path() / "decisions.sqlite"; }
+std::filesystem::path default_decision_db() {
+  const std::filesystem::path folder = user_folder("XDG_DATA_HOME", ".local/share");
+  return folder.empty() ? folder : folder / "decisions.sqlite";
+}
 
 Choice timed_choice(ProblemRef problem, const KernelConfig& config, double time_us, double next_us) {
   Choice choice;

@@ -133,7 +133,7 @@ class DecisionDb {
 std::string device_identity(const Device& device);
 
 /// The default file, next to the user's models: $XDG_DATA_HOME/kscout/decisions.sqlite or
-/// ~/.local/share/kscout/decisions.sqlite.
+/// ~/.local/share/kscout/decisions.sqlite. Empty without a home (core/owners.h).
 std::filesystem::path default_decision_db();
 
 // ---- Looks up the stored decisions that are valid here, for many threads.

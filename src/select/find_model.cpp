@@ -10,6 +10,7 @@
 
 #include "core/files.h"
 #include "core/log.h"
+#include "core/owners.h"
 #include "select/model.h"
 
 // Folders of models in the build tree and in an installation; set by CMake.
@@ -54,12 +55,18 @@ using Admits = std::function<bool(const fs::path& folder)>;
 
 bool any_folder(const fs::path&) { return true; }
 
+/// A model decides what runs, and nobody named this one: it was found by search.
+fs::path trusted(const fs::path& folder) {
+  refuse_if_others_write(folder / "model.ksf");
+  return folder;
+}
+
 std::optional<fs::path> first_model(Op op, DType dtype, const Device& device, const Admits& admits) {
   for (const DType type : answering_types(op, dtype, device)) {
     const std::string name = model_folder_name(op, type, device);
     for (const fs::path& folder : model_search_path()) {
-      if (is_model_folder(folder / name) && admits(folder / name)) return folder / name;
-      if (folder.filename() == name && is_model_folder(folder) && admits(folder)) return folder;
+      if (is_model_folder(folder / name) && admits(folder / name)) return trusted(folder / name);
+      if (folder.filename() == name && is_model_folder(folder) && admits(folder)) return trusted(folder);
     }
   }
   return std::nullopt;
@@ -72,15 +79,14 @@ std::string model_folder_name(Op op, DType dtype, const Device& device) {
 }
 
 std::filesystem::path user_model_folder() {
-  const std::string data = environment("XDG_DATA_HOME"), home = environment("HOME");
-  if (!data.empty()) return fs::path(data) / "kscout" / "models";
-  return fs::path(home.empty() ? "." : home) / ".local" / "share" / "kscout" / "models";
+  const fs::path folder = user_folder("XDG_DATA_HOME", ".local/share");
+  return folder.empty() ? folder : folder / "models";
 }
 
 std::vector<fs::path> model_search_path() {
   std::vector<fs::path> folders;
   append_parts(environment("KSCOUT_MODEL_PATH"), folders);
-  folders.push_back(user_model_folder());
+  if (const fs::path own = user_model_folder(); !own.empty()) folders.push_back(own);
   // Searches beside the program and beside the library that a program elsewhere loaded (Python, an
   // application), so that a moved installation still finds its models.
   const fs::path program = program_file(), library = library_file();
@@ -265,7 +271,7 @@ std::optional<fs::path> find_model(Op op, DType dtype, const Device& device, Dev
     } catch (const Error&) {  // damaged, or of a newer version: loading it by name reports the error
     }
   }
-  if (nearest) return nearest;
+  if (nearest) return trusted(*nearest);
   return device.kind == DeviceKind::cpu ? find_model(op, dtype, any_cpu()) : std::nullopt;
 }
 

@@ -12,6 +12,7 @@
 #include "core/fail.h"
 #include "core/fork_mutex.h"
 #include "core/log.h"
+#include "core/owners.h"
 #include "select/decision_cache.h"
 #include "select/fallback_chain.h"
 #include "select/hazard_ptr.h"
@@ -85,8 +86,11 @@ void log_model(Log& log, const FallbackChain& chain) {
 
 /// The decisions that are valid for a request; empty when no file is named.
 std::vector<StoredDecision> stored_decisions(const SelectorRequest& request) {
-  const std::filesystem::path file =
-      request.db.empty() ? std::filesystem::path(environment("KSCOUT_DB")) : request.db;
+  std::filesystem::path file = request.db;
+  if (file.empty()) {
+    file = environment("KSCOUT_DB");
+    refuse_if_others_write(file);
+  }
   if (file.empty()) return {};
   return DecisionDb(file).read(
       DecisionOrigin{device_identity(request.device), request.driver, KSCOUT_VERSION, request.backend});

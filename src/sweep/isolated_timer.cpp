@@ -23,22 +23,8 @@ std::int64_t deadline_in(double seconds) { return now_ns() + static_cast<std::in
 /// A temporary folder for the worker's manifest, which it reads at its start, and for its log.
 class StartFolder {
  public:
-  StartFolder() {
-    std::string name = (temporary_folder() / "kscout-search-XXXXXX").string();
-    if (!mkdtemp(name.data()))
-      fail(Errc::device_failure, "{}: cannot create a folder: {}", name,
-           std::generic_category().message(errno));
-    path_ = name;
-  }
-  StartFolder(const StartFolder&) = delete;
-  StartFolder& operator=(const StartFolder&) = delete;
-  ~StartFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-
-  const std::filesystem::path& path() const noexcept { return path_; }
-  std::filesystem::path log() const { return path_ / "worker.log"; }
+  const std::filesystem::path& path() const noexcept { return folder_.path(); }
+  std::filesystem::path log() const { return path() / "worker.log"; }
   std::string last_line() const {
     std::ifstream log_file(log());
     std::string last = "it printed nothing";
@@ -47,7 +33,7 @@ class StartFolder {
   }
 
  private:
-  std::filesystem::path path_;
+  const TemporaryFolder folder_{"kscout-search"};
 };
 
 }  // namespace

@@ -209,15 +209,10 @@ Json importances(const TrainedTarget& target, const Schema& schema) {
 
 void write_json(const fs::path& file, const Json& json) { write_file_atomically(file, readable_json(json)); }
 
-/// A folder beside `folder`, named after this process.
-fs::path beside(const fs::path& folder, std::string_view what) {
-  return folder.string() + fmt::format(".{}.{}", getpid(), what);
-}
-
 /// Exchanges two folders: in one step where the file system can, else by three renames.
 void exchange(const fs::path& fresh, const fs::path& folder) {
   if (renameat2(AT_FDCWD, fresh.c_str(), AT_FDCWD, folder.c_str(), RENAME_EXCHANGE) == 0) return;
-  const fs::path old = beside(folder, "old");
+  const fs::path old = make_part_folder(folder);
   fs::rename(folder, old);
   try {
     fs::rename(fresh, folder);
@@ -266,10 +261,7 @@ void keep_other_files(const fs::path& from, const fs::path& to) {
 /// A new, empty folder beside `folder`. Removed with its content unless it was installed.
 class Staging {
  public:
-  explicit Staging(const fs::path& folder) : path_(beside(folder, "part")) {
-    fs::remove_all(path_);
-    fs::create_directories(path_);
-  }
+  explicit Staging(const fs::path& folder) : path_(make_part_folder(folder)) {}
   Staging(const Staging&) = delete;
   ~Staging() {
     std::error_code ignored;
@@ -309,6 +301,9 @@ void check_model_folder(const fs::path& given) {
     refuse_foreign_folder(folder);
     const Staging writable(folder);
   } catch (const fs::filesystem_error& error) {
+    fail(Errc::device_failure, "no model can be written there: {}", error.what());
+  } catch (const Error& error) {
+    if (error.code() == Errc::invalid_argument) throw;
     fail(Errc::device_failure, "no model can be written there: {}", error.what());
   }
 }

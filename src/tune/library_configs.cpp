@@ -5,7 +5,6 @@
 #include <unordered_set>
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <kscout/family.h>
 
@@ -23,33 +22,12 @@ namespace kscout {
 
 namespace {
 
-namespace fs = std::filesystem;
-
 /// Per problem: later suggestions are rarely the fastest.
 constexpr int kSuggestions = 10;
 /// Seconds for all problems, the loading of the library included.
 constexpr double kHarvestLimit = 120;
 /// Share of the best speed that the shortlist keeps, in the mean over problems.
 constexpr double kKeep = 0.999;
-
-/// A file that exists as long as this object.
-class TemporaryFile {
- public:
-  explicit TemporaryFile(const std::string& text)
-      : path_(temporary_folder() / fmt::format("kscout-tune-{}.toml", getpid())) {
-    write_file_atomically(path_, text);
-  }
-  ~TemporaryFile() {
-    std::error_code ignored;
-    fs::remove(path_, ignored);
-  }
-  TemporaryFile(const TemporaryFile&) = delete;
-  TemporaryFile& operator=(const TemporaryFile&) = delete;
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
 
 std::string harvest_here(const std::vector<Problem>& problems) {
   ExplicitRuleSet set{.name = "harvested", .help = "suggested algorithms", .extends = "tiny", .blocks = {}};
@@ -104,8 +82,9 @@ std::string shortlist_rules(const MeasurementTable& pilot) {
 
 SweepPlan plan_of_rules(const std::string& rules, const std::vector<Problem>& problems, PlanRequest request,
                         const Device& device, const Protocol& protocol) {
-  const TemporaryFile file(rules);
-  request.rules = file.path().string();
+  const TemporaryFolder folder("kscout-tune");
+  request.rules = (folder.path() / "rules.toml").string();
+  write_file_atomically(request.rules, rules);
   SweepPlan plan = make_plan(problems, request, device, protocol);
   plan.rules = kMeasuredRules;
   return plan;

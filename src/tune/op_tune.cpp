@@ -12,6 +12,7 @@
 #include "backend/cuda/cuda_backend.h"
 #include "core/device_facts.h"
 #include "core/fail.h"
+#include "core/owners.h"
 #include "evaluate/reference_problems.h"
 #include "family/family_file.h"
 #include "family/rules.h"
@@ -140,7 +141,13 @@ Schema tune_schema(Op op, const TuneRequest& options, bool after_shared = false)
 /// With several operations, --out is the folder of their models, as a folder of KSCOUT_MODEL_PATH is.
 fs::path target_of(Op op, const TuneRequest& options, const Device& device) {
   const std::string name = model_folder_name(op, options.dtype, device);
-  if (options.out.empty()) return real_model_folder(user_model_folder() / name);
+  if (options.out.empty()) {
+    const fs::path own = user_model_folder();
+    if (own.empty())
+      fail(Errc::invalid_argument, "{}: set HOME, or name a folder with --out",
+           no_user_folder("XDG_DATA_HOME"));
+    return real_model_folder(own / name);
+  }
   if (options.ops.size() == 1) return real_model_folder(options.out);
   if (fs::exists(fs::path(options.out) / "model.ksf")) {
     fail(Errc::invalid_argument,

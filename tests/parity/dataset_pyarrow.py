@@ -5,6 +5,8 @@
 
 Exit code 77 (skipped) when pyarrow is not installed.
 """
+import base64
+import gzip
 import json
 import math
 import os
@@ -136,6 +138,22 @@ def check_page_checksums(kscout, path, folder):
         check(done.returncode == 4 and "CRC" in done.stderr, f"{column.path_in_schema}: {done.returncode}: {done.stderr}")
 
 
+def check_bombs(kscout, table, folder):
+    """A small file that decompresses to gigabytes is an error before the memory is taken."""
+    long_text = pa.array(["x" * 300_000_000] * table.num_rows)
+    bombs = {codec: (table.set_column(table.schema.get_field_index("config"), "config", long_text), codec)
+             for codec in ("gzip", "zstd", "brotli")}
+    packed = base64.b64encode(gzip.compress(bytes(300_000_000)))
+    bombs["kscout.notes.gz"] = (table.replace_schema_metadata({**table.schema.metadata, b"kscout.notes.gz": packed}), "none")
+    for name, (bomb, codec) in bombs.items():
+        path = os.path.join(folder, "bomb.parquet")
+        pq.write_table(bomb, path, compression=codec, use_dictionary=False, write_statistics=False)
+        check(os.path.getsize(path) < 2_000_000, f"{name}: {os.path.getsize(path)} bytes")
+        for command in (["dataset", "describe", path], ["train", "--data", path, "--out", os.path.join(folder, "model")]):
+            done = subprocess.run([kscout, *command], capture_output=True, text=True)
+            check(done.returncode == 4 and "when decompressed" in done.stderr, f"{name}: {done.returncode}: {done.stderr}")
+
+
 def main():
     kscout = os.path.abspath(sys.argv[1])
     with tempfile.TemporaryDirectory() as folder:
@@ -150,6 +168,7 @@ def main():
         check_other_readers(path)
         check_rewritten(kscout, table, folder)
         check_page_checksums(kscout, path, folder)
+        check_bombs(kscout, table, folder)
     print("read by pyarrow", pa.__version__)
 
 

@@ -37,6 +37,19 @@ void refused(const std::string& text, std::string_view message) {
   expect_error(Errc::corrupt_data, message, [&] { read_declaration(text, "t.toml"); });
 }
 
+TEST(Declared, AFamilyOfTooManyConfigsIsRefused) {
+  std::string numbers = "1";
+  for (int i = 2; i <= 1100; ++i) numbers += ", " + std::to_string(i);
+  const std::string text = with(declaration("toomany"), "tile_m = [1, 4, 16, 64], tile_n = [1, 4, 16, 64]",
+                                fmt::format("tile_m = [{}], tile_n = [{}]", numbers, numbers));
+  declare_provider(text, "toomany.toml");
+  const Device cpu = device_preset("epyc-7763");
+  expect_error(Errc::unsupported,
+               {"rule set 'default' of toomany gemm: more than 1048576 configs", "add a rule"}, [&] {
+                 enumerate({"toomany", signature_of(make_gemm(1, 1, 1)), cpu, "default", ""});
+               });
+}
+
 TEST(Declared, NamesRoundTripAndTraitsFollowTheAxes) {
   const Provider& of = declare_provider(declaration("roundtrip"), "roundtrip.toml");
   EXPECT_EQ(&provider("roundtrip"), &of);

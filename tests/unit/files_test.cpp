@@ -7,6 +7,7 @@
 
 #include <kscout/error.h>
 
+#include "core/links.h"
 #include "core/part_name.h"
 #include "support/expect_error.h"
 #include "support/temporary_folder.h"
@@ -70,6 +71,29 @@ TEST_F(Files, APlantedLinkIsNotFollowed) {
     EXPECT_EQ(read_file(folder_ / name), "mine");
     EXPECT_FALSE(std::filesystem::is_symlink(folder_ / name));
   }
+}
+
+TEST_F(Files, FoldersOfPartsAreNewAndNobodyForeseesTheirNames) {
+  const std::filesystem::path one = make_part_folder(folder_ / "deep" / "model"),
+                              two = make_part_folder(folder_ / "deep" / "model");
+  EXPECT_NE(one, two);
+  for (const auto& part : {one, two}) {
+    EXPECT_TRUE(std::filesystem::is_empty(part));
+    EXPECT_EQ(finished_name(part.filename().string()), "model") << part;
+  }
+  test::expect_error(Errc::device_failure, "cannot create", [&] {
+    write_file_atomically(file_, "no folder");
+    make_part_folder(file_ / "model");
+  });
+  std::filesystem::path gone;
+  {
+    const TemporaryFolder own("kscout-test"), other("kscout-test");
+    gone = own.path();
+    EXPECT_NE(own.path(), other.path());
+    EXPECT_EQ(std::filesystem::status(gone).permissions(), std::filesystem::perms::owner_all);
+    write_file_atomically(gone / "file", "");
+  }
+  EXPECT_FALSE(std::filesystem::exists(gone));
 }
 
 TEST_F(Files, APartNamesItsFile) {
@@ -155,6 +179,39 @@ TEST_F(Files, ASmallFileDoesNotBecomeALargeText) {
   EXPECT_NO_THROW(check_decompressed(std::size_t{1} << 20, std::size_t{200} << 20, "log"));
   EXPECT_THROW(check_decompressed(std::size_t{1} << 20, (std::size_t{200} << 20) + 1, "log"), Error);
   EXPECT_THROW(check_decompressed(kMaxFileBytes, kMaxFileBytes + 1, "log"), Error);
+}
+
+TEST_F(Files, ACutGzipFileKeepsItsBeginningWhereThatIsAsked) {
+  std::string text;
+  for (int i = 0; i < 3000; ++i) text += std::to_string(i * i) + '\n';
+  const std::string whole = gzip(text);
+  EXPECT_EQ(gunzip(whole + gzip("more"), "two"), text + "more") << "several files in one";
+  bool cut = false;
+  EXPECT_EQ(gunzip(whole, "whole", &cut), text);
+  EXPECT_FALSE(cut);
+  for (std::size_t length = 0; length < whole.size(); length += 41) {
+    const std::string_view begin = std::string_view(whole).substr(0, length);
+    EXPECT_THROW(gunzip(begin, "cut"), Error);
+    cut = false;
+    EXPECT_TRUE(text.starts_with(gunzip(begin, "cut", &cut))) << length;
+    EXPECT_TRUE(cut);
+  }
+  std::string damaged = whole;
+  damaged[whole.size() / 2] ^= 1;
+  cut = false;
+  EXPECT_THROW(gunzip(damaged, "damaged", &cut), Error);
+  EXPECT_THROW(gunzip(whole + "tail", "tail", &cut), Error);
+}
+
+TEST_F(Files, AByteOrderMarkIsNoText) {
+  write_file_atomically(file_,
+                        "\xEF\xBB\xBF"
+                        "text");
+  EXPECT_EQ(read_plain_text(file_), "text");
+  EXPECT_EQ(read_maybe_gzip(file_), "text");
+  write_file_atomically(file_, gzip("\xEF\xBB\xBF"
+                                    "text"));
+  EXPECT_EQ(read_maybe_gzip(file_), "text");
 }
 
 TEST_F(Files, DevicesThatNeverEndAreRefused) {

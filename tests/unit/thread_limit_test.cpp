@@ -63,6 +63,13 @@ TEST(ThreadLimit, MemoryLimitsOfBothCgroupVersionsAreRead) {
                                    {"/sys/fs/cgroup/memory/x/memory.limit_in_bytes", "1000000000\n"},
                                    {"/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712"}})),
             1e9);
+  constexpr const char* kLimits = "/proc/self/limits";
+  EXPECT_EQ(memory_quota(recorded({{kLimits,
+                                    "Limit          Soft Limit  Hard Limit  Units\n"
+                                    "Max processes             4             4  processes\n"
+                                    "Max address space 300000000   unlimited  bytes\n"}})),
+            3e8);
+  EXPECT_TRUE(std::isinf(memory_quota(recorded({{kLimits, "Max address space  unlimited  unlimited\n"}}))));
 }
 
 /// Sets a variable while it lives.

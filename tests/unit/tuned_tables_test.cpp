@@ -1,4 +1,5 @@
 // Tests tables of tuned operators of hipBLASLt and MIOpen.
+#include <algorithm>
 #include <map>
 #include <string>
 #include <vector>
@@ -35,6 +36,33 @@ TEST(TunedTables, HipblasltReadsBackAsTheGoldenFile) {
   const TunedTable table = tuned_for_hipblaslt(tuned.rows, tuned.git_version);
   EXPECT_EQ(table.text, text);
   EXPECT_EQ(table.written, 5u);
+}
+
+TEST(TunedTables, ACutFileHasNoRowThatTheWholeFileLacks) {
+  const std::string gemms = golden("hipblaslt_tuning.txt"), convolutions = golden("miopen.ufdb.txt");
+  const auto rows_of = [](std::string_view text) {
+    std::vector<std::string> rows;
+    for (const TunedGemm& row : read_tuned_gemms(text, "cut").rows)
+      rows.push_back(print(row.problem) + " " + row.solution);
+    return rows;
+  };
+  const auto known = rows_of(gemms);
+  for (std::size_t length = gemms.find('\n'); length < gemms.size(); ++length) {
+    try {
+      for (const std::string& row : rows_of(std::string_view(gemms).substr(0, length)))
+        EXPECT_NE(std::ranges::find(known, row), known.end()) << length << ": " << row;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Errc::corrupt_data) << error.what();
+    }
+  }
+  for (std::size_t length = 1; length < convolutions.size(); ++length) {
+    const std::string_view cut = std::string_view(convolutions).substr(0, length);
+    if (cut.ends_with('\n')) {
+      EXPECT_EQ(read_find_db(cut, "cut").text(), cut);
+    } else {
+      EXPECT_THROW(read_find_db(cut, "cut"), Error) << length;
+    }
+  }
 }
 
 TEST(TunedTables, HipblasltsOwnFilesAreRead) {

@@ -12,8 +12,8 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "core/fail.h"
-#include "core/loader_name.h"
 #include "core/log.h"
+#include "core/owners.h"
 
 namespace kscout {
 
@@ -47,7 +47,7 @@ void* open_library(const BlasName& of) {
     return library;
   };
   if (!named.empty()) {
-    if (void* const library = open(loader_name(named).c_str())) return library;
+    if (void* const library = open(safe_loader_name(named).c_str())) return library;
   } else {
     for (const char* const file : of.files)
       if (void* const library = open(file)) return library;

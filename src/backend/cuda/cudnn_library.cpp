@@ -6,7 +6,7 @@
 #include <dlfcn.h>
 
 #include "core/fail.h"
-#include "core/loader_name.h"
+#include "core/owners.h"
 
 namespace kscout::cudnn {
 
@@ -26,7 +26,7 @@ struct Loaded {
 
 void* open_cudnn(std::string& why) {
   if (const char* const named = std::getenv("KSCOUT_CUDNN")) {
-    void* const library = dlopen(loader_name(named).c_str(), RTLD_NOW | RTLD_LOCAL);
+    void* const library = dlopen(safe_loader_name(named).c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!library) why = fmt::format("KSCOUT_CUDNN: {}", dlerror());
     return library;
   }

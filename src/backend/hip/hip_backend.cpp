@@ -12,7 +12,7 @@
 #include "backend/driver_facts.h"
 #include "core/device_facts.h"
 #include "core/fail.h"
-#include "core/loader_name.h"
+#include "core/owners.h"
 #include "measure/measured_backend.h"
 
 namespace kscout::hip {
@@ -26,7 +26,7 @@ constexpr const char* kNames[] = {"libamdhip64.so", "libamdhip64.so.7", "libamdh
 void* open_library() {
   const std::filesystem::path named = named_library();
   if (!named.empty()) {
-    if (void* const library = dlopen(loader_name(named).c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
+    if (void* const library = dlopen(safe_loader_name(named).c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
     fail(Errc::unsupported, "backend hip: KSCOUT_HIP_LIBRARY: {}", dlerror());
   }
   for (const char* const name : kNames) {

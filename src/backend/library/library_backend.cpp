@@ -15,6 +15,7 @@
 #include "core/loader_name.h"
 #include "core/log.h"
 #include "core/names.h"
+#include "core/owners.h"
 #include "core/process.h"
 #include "family/rules.h"
 #include "op/gemm/gemm_views.h"
@@ -92,6 +93,7 @@ void check_library(const LibraryIndex& index, const kscout_kernel_library* libra
 }  // namespace
 
 const kscout_kernel_library& load_library_file(const LibraryIndex& index) {
+  refuse_if_others_write(index.library);
   check_checksum(index);
   try_loading(index);
   const std::string file = index.library.string();

@@ -11,6 +11,7 @@
 #include "core/files.h"
 #include "core/json_fields.h"
 #include "core/names.h"
+#include "core/owners.h"
 #include "family/family_file.h"
 
 namespace kscout {
@@ -193,6 +194,7 @@ LibraryIndex parse_library_index(std::string_view text, const std::filesystem::p
   index.device = members.text_or("device", "auto");
   if (const std::string family = members.text_or("family", ""); !family.empty()) {
     const std::filesystem::path declared = file.parent_path() / family;
+    refuse_if_others_write(declared);
     declare_provider(read_file(declared), declared.string());
   }
   read_configs(members, index);
@@ -202,6 +204,7 @@ LibraryIndex parse_library_index(std::string_view text, const std::filesystem::p
 }
 
 LibraryIndex read_library_index(const std::filesystem::path& file) {
+  refuse_if_others_write(file);
   return parse_library_index(read_file(file), file);
 }
 

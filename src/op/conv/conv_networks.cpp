@@ -4,12 +4,11 @@
 #include <optional>
 #include <tuple>
 
-#include <toml++/toml.h>
-
 #include "core/fail.h"
 #include "core/files.h"
 #include "core/names.h"
 #include "core/numbers.h"
+#include "core/toml_reader.h"
 #include "op/conv/conv_sets.h"
 
 namespace kscout {
@@ -280,7 +279,7 @@ class Network {
 }  // namespace
 
 std::vector<ConvProblem> convs_of_networks(DType dtype, const std::vector<std::string>& asked) {
-  const toml::table file = toml::parse(embedded_file(kNetworkFile), kNetworkFile);
+  const toml::table file = parse_toml(embedded_file(kNetworkFile), kNetworkFile);
   const toml::table& all = *file["networks"].as_table();
   std::vector<std::string_view> names;
   for (const auto& [key, node] : all) names.push_back(key.str());

@@ -7,11 +7,10 @@
 #include <set>
 #include <tuple>
 
-#include <toml++/toml.h>
-
 #include "core/fail.h"
 #include "core/files.h"
 #include "core/names.h"
+#include "core/toml_reader.h"
 #include "op/conv/conv_sets.h"
 #include "op/generator.h"
 
@@ -136,7 +135,7 @@ std::vector<LayerProduct> products_of(const toml::table& model, std::string_view
 }  // namespace
 
 std::vector<Sizes> llm_sizes(const std::vector<std::string>& models, std::string_view of) {
-  const toml::table file = toml::parse(embedded_file(kFile), kFile);
+  const toml::table file = parse_toml(embedded_file(kFile), kFile);
   const toml::table& all = *file[of].as_table();
   std::vector<std::string_view> names;
   for (const auto& [key, node] : all) names.push_back(key.str());
@@ -219,7 +218,7 @@ void add_convolutions(Passes& passes, const std::vector<std::int64_t>& images) {
 }  // namespace
 
 std::vector<Sizes> training_sizes() {
-  const toml::table file = toml::parse(embedded_file(kTrainingFile), kTrainingFile);
+  const toml::table file = parse_toml(embedded_file(kTrainingFile), kTrainingFile);
   const auto rows_of = [&](std::string_view key) { return numbers(*file[key].as_array(), key); };
   const auto tokens = rows_of("tokens"), images = rows_of("images"), samples = rows_of("samples");
   Passes passes;
@@ -273,7 +272,7 @@ std::vector<Sizes> training_sizes() {
 
 std::vector<Sizes> attention_sizes() {
   constexpr std::string_view kAttentionFile = "families/attention_gemms.toml";
-  const toml::table file = toml::parse(embedded_file(kAttentionFile), kAttentionFile);
+  const toml::table file = parse_toml(embedded_file(kAttentionFile), kAttentionFile);
   const auto list_of = [&](std::string_view key) {
     return numbers(*file[key].as_array(), key, kAttentionFile);
   };
@@ -304,7 +303,7 @@ std::vector<Sizes> attention_sizes() {
       passes.add_one({rows, of("dim"), of("latent"), 1, Layout::rcr, of("heads")});
     }
   }
-  for (const Experts& experts : experts_of(toml::parse(embedded_file(kTrainingFile), kTrainingFile))) {
+  for (const Experts& experts : experts_of(parse_toml(embedded_file(kTrainingFile), kTrainingFile))) {
     for (const std::int64_t rows : list_of("capacities")) {
       passes.add(rows, 2 * experts.inner, experts.hidden, experts.layers, experts.count);
       passes.add(rows, experts.hidden, experts.inner, experts.layers, experts.count);
@@ -316,7 +315,7 @@ std::vector<Sizes> attention_sizes() {
 std::vector<Sizes> odd_sizes() {
   constexpr std::string_view kOddFile = "families/odd_gemms.toml";
   Passes passes;
-  for (const auto& [name, node] : toml::parse(embedded_file(kOddFile), kOddFile)) {
+  for (const auto& [name, node] : parse_toml(embedded_file(kOddFile), kOddFile)) {
     const toml::table& group = *node.as_table();
     for (const auto& layer : *group["layers"].as_array()) {
       const auto of = [table = layer.as_table(), where = name.str(), kOddFile](std::string_view key) {

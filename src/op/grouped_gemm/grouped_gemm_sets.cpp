@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include <toml++/toml.h>
-
 #include "core/files.h"
 #include "core/names.h"
 #include "core/toml_reader.h"
@@ -29,7 +27,7 @@ struct ExpertLayer {
 
 class ModelsFile : private TomlReader {
  public:
-  ModelsFile() : TomlReader(kModelsFile), file_(toml::parse(embedded_file(kModelsFile), kModelsFile)) {}
+  ModelsFile() : TomlReader(kModelsFile), file_(parse_toml(embedded_file(kModelsFile), kModelsFile)) {}
 
   std::vector<std::int64_t> numbers(std::string_view key) const {
     std::vector<std::int64_t> values;

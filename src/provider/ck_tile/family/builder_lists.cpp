@@ -358,7 +358,7 @@ BuilderLists read_builder_lists(const fs::path& folder, std::string_view list) {
     std::ranges::sort(paths);
     files += paths.size();
     for (const fs::path& path : paths) {
-      const std::string text = read_file(path);
+      const std::string text = read_plain_text(path);
       std::size_t number_of_line = 0;
       for (std::string_view line : split(text, '\n')) {
         ++number_of_line;

@@ -9,13 +9,12 @@
 #include <optional>
 #include <set>
 
-#include <toml++/toml.h>
-
 #include <kscout/conv_problem.h>
 
 #include "core/fail.h"
 #include "core/files.h"
 #include "core/problem_text.h"
+#include "core/toml_reader.h"
 #include "provider/ck_tile/ck_tile.h"
 #include "provider/ck_tile/family/ck_builder.h"
 
@@ -176,7 +175,7 @@ struct Special {
 };
 
 struct Tables {
-  toml::table file = toml::parse(embedded_file(kFile), kFile);
+  toml::table file = parse_toml(embedded_file(kFile), kFile);
   ByTile<std::vector<std::string>> waves{file, "tile_waves",
                                          [](const toml::table& row) { return texts_at(row, "waves"); }};
   ByTile<std::vector<std::string>> vectors{file, "tile_vectors",

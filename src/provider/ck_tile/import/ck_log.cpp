@@ -374,7 +374,7 @@ class LogReader {
 void read_ck_log(const std::filesystem::path& file, const ImportRequest& request, ImportTable& to) {
   if (request.op != Op::gemm) fail(Errc::invalid_argument, "ck-log holds GEMMs: give --op gemm");
   LogReader reader(request, to);
-  each_line(file, [&](std::string_view line, std::size_t number) { reader.line(line, number); });
+  each_line(file, [&](const LogLine& line) { reader.line(line.text, line.number); });
   reader.end();
 }
 

@@ -137,7 +137,9 @@ class ProfilerLog {
 
 void read_ck_profiler(const std::filesystem::path& file, const ImportRequest& request, ImportTable& to) {
   ProfilerLog log(request, to);
-  each_line(file, [&](std::string_view line, std::size_t number) { log.line(line, number); });
+  each_line(file, [&](const LogLine& line) {
+    line.ended ? log.line(line.text, line.number) : to.skip(line.number, kNoLineEnd);
+  });
   log.flush();
 }
 

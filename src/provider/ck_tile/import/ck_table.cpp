@@ -344,11 +344,11 @@ class TableReader {
 
 void read_ck_csv(const std::filesystem::path& file, const ImportRequest& request, ImportTable& to) {
   TableReader reader(file, request, to);
-  each_line(file, [&](std::string_view line, std::size_t number) {
-    if (line.empty()) return;
-    if (reader.has_header()) return reader.row(split(line, ','), number);
-    if (line.starts_with("\xEF\xBB\xBF")) line.remove_prefix(3);
-    reader.header(split(line, ','));
+  each_line(file, [&](const LogLine& line) {
+    if (line.text.empty()) return;
+    if (!reader.has_header()) return reader.header(split(line.text, ','));
+    if (!line.ended) return to.skip(line.number, kNoLineEnd);
+    reader.row(split(line.text, ','), line.number);
   });
 }
 

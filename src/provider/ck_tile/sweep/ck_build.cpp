@@ -38,7 +38,7 @@ CkKernel kernel_of(const CkBuild& build, const std::string& name) {
 
 std::vector<std::string> listed_names(const fs::path& list) {
   std::vector<std::string> names;
-  const std::string text = read_file(list);
+  const std::string text = read_plain_text(list);
   for (std::string_view line : split(text, '\n')) {
     line = line.substr(0, line.find_first_of(" \t\r,|"));
     if (line.starts_with(kPrefix)) line.remove_prefix(kPrefix.size());
@@ -54,7 +54,7 @@ using RunKey = std::tuple<std::string, std::int64_t, std::int64_t, std::int64_t>
 std::map<RunKey, CkResult> read_runs(const fs::path& file) {
   std::map<RunKey, CkResult> runs;
   if (is_absent(file)) return runs;
-  const std::string text = read_file(file);
+  const std::string text = read_plain_text(file);
   std::size_t number = 0;
   for (std::size_t begin = 0; begin < text.size(); ++number) {
     const std::size_t end = text.find('\n', begin);

@@ -205,17 +205,14 @@ std::optional<int> find_db_cores(const std::filesystem::path& file, std::string_
 void read_miopen_find_db(const std::filesystem::path& file, const ImportRequest& request, ImportTable& to) {
   if (const auto cores = find_db_cores(file, request.device.arch)) to.fact(&Device::cores, *cores);
   const std::string text = read_text(file);
-  std::size_t number = 0;
-  for (std::string_view line : split(text, '\n')) {
-    ++number;
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    if (line.empty()) continue;
+  for_each_log_line(text, [&](const LogLine& line) {
     try {
-      read_line(line, number, request, to);
+      if (!line.ended) refuse(kNoLineEnd);
+      read_line(line.text, line.number, request, to);
     } catch (const Unreadable& why) {
-      to.skip(number, why.reason);
+      to.skip(line.number, why.reason);
     }
-  }
+  });
 }
 
 }  // namespace kscout
