@@ -48,7 +48,7 @@ bool is_harmful(std::uint32_t code) noexcept {
          in(0x2066, 0x2069) || code == 0xfeff;
 }
 
-std::string printed(std::string_view text, bool one_line) {
+std::string printed(std::string_view text, bool single_line) {
   std::string out;
   out.reserve(text.size());
   while (!text.empty()) {
@@ -60,8 +60,8 @@ std::string printed(std::string_view text, bool one_line) {
     }
     const std::uint32_t code = character->code;
     if (code == '\n' || code == '\t') {
-      out += one_line ? (code == '\n' ? "\\n" : "\\t") : std::string(1, static_cast<char>(code));
-    } else if (one_line && code == '\r') {
+      out += single_line ? (code == '\n' ? "\\n" : "\\t") : std::string(1, static_cast<char>(code));
+    } else if (single_line && code == '\r') {
       out += "\\r";
     } else if (is_harmful(code)) {
       out += fmt::format("\\u{:04x}", code);
@@ -81,9 +81,9 @@ std::string_view first_bytes(std::string_view text, std::size_t bytes) {
 
 }  // namespace
 
-std::string printable(std::string_view text) { return printed(text, /*one_line=*/false); }
+std::string printable(std::string_view text) { return printed(text, /*single_line=*/false); }
 
-std::string printable_line(std::string_view text) { return printed(text, /*one_line=*/true); }
+std::string printable_line(std::string_view text) { return printed(text, /*single_line=*/true); }
 
 std::size_t cut_character_bytes(std::string_view text) noexcept {
   for (std::size_t bytes = 1; bytes <= std::min<std::size_t>(text.size(), 3); ++bytes) {

@@ -12,10 +12,17 @@ namespace kscout {
 namespace {
 
 /// The most operations of the definition for one that a kernel computes: a Winograd or FFT kernel computes
-/// at least one product for all taps of a filter. Kernels of CK Tile compute each.
+/// at least one product for all taps of a filter, and any may leave out products with padding. Kernels of CK
+/// Tile compute each.
 double saving(const Problem& problem, const Provider& provider) {
   if (!is_direction(problem.op()) || provider.name() == "ck_tile") return 1;
-  return static_cast<double>(problem["z"] * problem["y"] * problem["x"]);
+  const auto padded = [&](const char* size, const char* left, const char* right) {
+    const auto inside = static_cast<double>(problem[size]);
+    return (inside + static_cast<double>(problem[left] + problem[right])) / inside;
+  };
+  return static_cast<double>(problem["z"] * problem["y"] * problem["x"]) *
+         padded("d", "left_pad_d", "right_pad_d") * padded("h", "left_pad_h", "right_pad_h") *
+         padded("w", "left_pad_w", "right_pad_w");
 }
 
 }  // namespace

@@ -18,10 +18,10 @@ void expect(bool holds, const char* what) {
   std::abort();
 }
 
-bool is_harmless(const std::string& text, bool one_line) {
+bool is_harmless(const std::string& text, bool single_line) {
   for (std::size_t i = 0; i < text.size(); ++i) {
     const auto byte = static_cast<unsigned char>(text[i]);
-    if ((byte < 0x20 && (one_line || (byte != '\n' && byte != '\t'))) || byte == 0x7f) return false;
+    if ((byte < 0x20 && (single_line || (byte != '\n' && byte != '\t'))) || byte == 0x7f) return false;
     if (byte == 0xc2 && static_cast<unsigned char>(text[i + 1]) < 0xa0) return false;  // C1
     if (text.compare(i, 2, "\xe2\x80") == 0 && static_cast<unsigned char>(text[i + 2]) >= 0xa8 &&
         static_cast<unsigned char>(text[i + 2]) <= 0xae)
