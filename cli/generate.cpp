@@ -107,6 +107,9 @@ GenerateRequest request_of(const GenerateOptions& options) {
     request.configs = of_builder(set, options);
     return request;
   }
+  if (!options.builder_configs.empty())
+    fail(Errc::invalid_argument,
+         "--builder-configs: its lists are --rules profiler and --rules tests; give one");
   request.signatures =
       options.all ? family_signatures(request.family.provider) : std::vector{options.family.signature()};
   check_rules(request.family.provider, request.signatures.front().op, request.family.rules);

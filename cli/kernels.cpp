@@ -305,6 +305,10 @@ void run_kernels(const KernelsOptions& options) {
   if (!options.why.empty()) return print_why(options);
   const FamilyRequest request = request_of(options);
   const SetRequest set{request, options.builder_configs};
+  const bool covers_list = options.covers == "profiler" || options.covers == "tests";
+  if (!options.builder_configs.empty() && !set.is_builder_list() && !covers_list)
+    fail(Errc::invalid_argument,
+         "--builder-configs: its lists are --rules profiler and --rules tests; give one");
   const ListOptions list{options.count, options.export_json, options.format};
   if (options.by_signature) return print_signature_counts(set, options.format);
   if (!options.covers.empty())

@@ -196,6 +196,8 @@ std::string unknown_option_message(const CLI::App& program) {
   if (extras.empty()) return {};
   const Place place = parsed_place(program);
   const std::string word = extras.front().substr(0, extras.front().find('='));
+  if (word == "--")
+    return fmt::format("nothing follows '--' after {}; write the words behind it", place.name);
   if (!word.starts_with("-")) return fmt::format("unexpected word '{}' after {}", word, place.name);
   const Words names = long_names(*place.app);
   std::string message = fmt::format("unknown option '{}' of {}", word, place.name);

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <sstream>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -15,9 +16,11 @@
 #include "core/json_fields.h"
 #include "core/log.h"
 #include "core/names.h"
+#include "core/printable.h"
 #include "core/thread_limit.h"
 #include "manual.h"
 #include "outputs.h"
+#include "safe_streams.h"
 #include "sibling.h"
 #include "verbs.h"
 
@@ -59,28 +62,12 @@ bool is_utf8(std::string_view text) {
   }
 }
 
-/// Replaces bytes that are not valid text, such as those of a binary file, in a message for a terminal.
-std::string printable(std::string_view message) {
-  constexpr std::size_t kMax = 4000;
-  std::string text;
-  for (const char c : message.substr(0, kMax)) {
-    const auto byte = static_cast<unsigned char>(c);
-    text += (byte < ' ' && c != '\n' && c != '\t') || byte == 0x7f ? '?' : c;
-  }
-  if (message.size() > kMax) text += "...";
-  if (is_utf8(text)) return text;
-  for (char& c : text) {
-    if (static_cast<unsigned char>(c) > 0x7f) c = '?';
-  }
-  return text;
-}
-
 /// Prints on stderr why the verb failed: one line for people, or {"error": code, "message": ...} with
 /// --format json.
 void report(std::string_view code, std::string_view message, bool json) {
-  std::string line = fmt::format("kscout: {}\n", printable(message));
+  std::string line = fmt::format("kscout: {}\n", shortened(message));
   if (json) {
-    const Json object = {{"error", code}, {"message", message}};
+    const Json object = {{"error", code}, {"message", shortened(message)}};
     line = object.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
   }
   std::fputs(line.c_str(), stderr);  // fmt would throw if stderr is closed
@@ -91,13 +78,12 @@ const VerbInfo* find_verb(std::string_view name) {
   return found == std::end(kVerbs) ? nullptr : found;
 }
 
-/// Prints an error and returns true when the first word is not a verb.
-bool refuse_unknown_verb(int argc, char** argv) {
-  if (argc < 2 || argv[1][0] == '-' || find_verb(argv[1])) return false;
+/// Throws when the first word is not a verb.
+void refuse_unknown_verb(int argc, char** argv) {
+  if (argc < 2 || argv[1][0] == '-' || find_verb(argv[1])) return;
   std::vector<std::string_view> names;
   for (const auto& verb : kVerbs) names.push_back(verb.name);
-  fmt::print(stderr, "kscout: {}\n", unknown_name_message("verb", argv[1], names));
-  return true;
+  throw Error(Errc::invalid_argument, unknown_name_message("verb", argv[1], names));
 }
 
 /// Whether the command line is only checked, as the test of the documented commands requests.
@@ -190,7 +176,11 @@ int parse_and_run(std::span<const VerbSetup> verbs, int argc, char** argv) {
       report(word(Errc::invalid_argument), error.what(), true);
       return 2;
     }
-    return app.exit(error) == 0 ? 0 : 2;
+    std::ostringstream out, messages;
+    const bool done = app.exit(error, out, messages) == 0;
+    fmt::print("{}", out.str());
+    fmt::print(stderr, "{}", shortened(messages.str()));
+    return done ? 0 : 2;
   }
   return 0;
 }
@@ -208,7 +198,7 @@ void check_arguments(int argc, char** argv) {
 int run_here_or_in_lab(Program program, std::span<const VerbSetup> verbs, int argc, char** argv) {
   try {
     if (asks_for_candidates(argc, argv)) return print_candidates(program, verbs, argc, argv);
-    if (refuse_unknown_verb(argc, argv)) return 2;
+    refuse_unknown_verb(argc, argv);
     const VerbInfo* verb = argc > 1 ? find_verb(argv[1]) : nullptr;
     if (program == Program::kscout && verb && verb->program == Program::lab) start_sibling(argv);
     return parse_and_run(verbs, argc, argv);
@@ -255,6 +245,7 @@ int run_verb(Program program, std::span<const VerbSetup> verbs, int argc, char**
 
 int run_program(Program program, std::span<const VerbSetup> verbs, int argc, char** argv) {
   open_standard_streams();
+  print_safely();
   const int code = run_verb(program, verbs, argc, argv);
   try {
     check_stdout();

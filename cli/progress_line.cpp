@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "measure/timing.h"
+#include "safe_streams.h"
 
 namespace kscout::cli {
 
@@ -14,6 +15,7 @@ namespace {
 
 constexpr std::int64_t kTerminalNs = 100'000'000, kPlainNs = 10'000'000'000;
 constexpr int kBarWidth = 24;
+constexpr std::string_view kEraseLine = "\r\x1b[K";
 
 std::string bar(double share) {
   const int full = static_cast<int>(std::clamp(share, 0.0, 1.0) * kBarWidth);
@@ -26,7 +28,7 @@ ProgressLine::ProgressLine(std::string_view verb)
     : verb_(verb), terminal_(isatty(STDERR_FILENO) != 0), next_ns_(now_ns() + (terminal_ ? 0 : kPlainNs)) {}
 
 ProgressLine::~ProgressLine() {
-  if (drawn_) fmt::print(stderr, "\r\x1b[K");
+  if (drawn_) write_control(kEraseLine);
 }
 
 bool ProgressLine::due() const { return now_ns() >= next_ns_; }
@@ -38,7 +40,8 @@ void ProgressLine::operator()(const std::string& text, double share) {
     fmt::print(stderr, "kscout {}: {}\n", verb_, text);
     return;
   }
-  fmt::print(stderr, "\r\x1b[K{}{}", share == share ? bar(share) : "", text);
+  write_control(kEraseLine);
+  fmt::print(stderr, "{}{}", share == share ? bar(share) : "", text);
   std::fflush(stderr);
   drawn_ = true;
 }

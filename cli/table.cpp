@@ -11,6 +11,7 @@
 #include "core/csv.h"
 #include "core/fail.h"
 #include "core/json_fields.h"
+#include "core/printable.h"
 #include "core/problem_text.h"
 
 namespace kscout::cli {
@@ -84,8 +85,9 @@ namespace {
 
 constexpr std::size_t kGap = 2, kMinSentence = 24;
 
+/// A text on one line.
 std::string_view shown(const Cell& cell, std::string& scratch) {
-  if (cell.quoted) return cell.text;
+  if (cell.quoted) return scratch = printable_line(cell.text);
   scratch = split_number(cell.text).shown;
   return scratch;
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -117,11 +118,29 @@ def check_config(axes: Sequence[Axis], config: dict[str, Value]) -> dict[str, Va
     return config
 
 
+def check_axis_names(axes: Sequence[Axis], what: str, formula: str) -> None:
+    """Refuses `c.` with a name that is no axis: the programs would only find it when they read the family."""
+    names = [axis.name for axis in axes]
+    for name in re.findall(r"\bc\.([A-Za-z0-9_]+)", re.sub(r"'[^']*'", "''", formula)):
+        if name not in names:
+            near = difflib.get_close_matches(name, names, n=1)
+            raise InvalidArgument(
+                f"{what}: {formula!r} reads c.{name}, which is no axis; "
+                + (f"did you mean c.{near[0]}? " if near else "")
+                + f"(one of: {', '.join(f'c.{name}' for name in names)})"
+            )
+
+
 def traits_of(axes: Sequence[Axis], given: Mapping[str, str] | None, device: str) -> dict[str, str]:
     """What models read of a config. Each axis that can differ must be in a formula: models do not see others."""
     traits = dict(given or {})
     if unknown := sorted(set(traits) - set(_TRAITS)):
         raise InvalidArgument(f"traits {', '.join(unknown)} are not known; known are {', '.join(_TRAITS)}")
+
+    for trait, formula in traits.items():
+        if not isinstance(formula, str):
+            raise InvalidArgument(f"trait {trait!r}: {formula!r} is no formula (a text over c., d. and s.)")
+        check_axis_names(axes, f"trait {trait!r}", formula)
 
     def unseen() -> list[Axis]:
         read = set(re.findall(r"\bc\.([a-z0-9_]+)", " ".join(traits.values())))
@@ -142,7 +161,21 @@ def traits_of(axes: Sequence[Axis], given: Mapping[str, str] | None, device: str
     return traits
 
 
-def rules_of(rules: Any) -> list[tuple[str, str, str]]:
+def formulas_of(axes: Sequence[Axis], formulas: Any) -> dict[str, str]:
+    """The terms by name."""
+    if formulas is not None and not isinstance(formulas, Mapping):
+        raise InvalidArgument(f"formulas={formulas!r}: give a dict of names and formulas")
+    named = dict(formulas or {})
+    for name, formula in named.items():
+        if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+            raise InvalidArgument(f"formula {name!r}: a name has letters, digits and '_'")
+        if not isinstance(formula, str):
+            raise InvalidArgument(f"formula {name!r}: {formula!r} is no formula (a text over c., d. and s.)")
+        check_axis_names(axes, f"formula {name!r}", formula)
+    return named
+
+
+def rules_of(axes: Sequence[Axis], rules: Any) -> list[tuple[str, str, str]]:
     """(name, formula, reason) of each rule."""
     if isinstance(rules, str) or not isinstance(rules, Iterable):
         raise InvalidArgument(f"rules={rules!r}: give a list of formulas, or a dict of names and formulas")
@@ -152,6 +185,7 @@ def rules_of(rules: Any) -> list[tuple[str, str, str]]:
         formula, because = rule if isinstance(rule, tuple) and len(rule) == 2 else (rule, rule)
         if not isinstance(formula, str) or not isinstance(because, str):
             raise InvalidArgument(f"rule {name!r}: {rule!r} is no formula (a text over c., d., s. and p.), nor (formula, reason)")
+        check_axis_names(axes, f"rule {name!r}", formula)
         made.append((str(name), formula, because))
     return made
 
@@ -164,6 +198,11 @@ def _block(axes: Sequence[Axis], configs: Sequence[dict[str, Value]] | None) -> 
     lines.append("configs = [")
     lines += [f"  [{', '.join(axis.text(config[axis.written]) for axis in axes)}]," for config in configs]
     return lines + ["]"]
+
+
+def _quoted(text: Any) -> str:
+    """A text or a list of texts in TOML, which knows no surrogates and no bare DEL."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def declaration(
@@ -180,7 +219,7 @@ def declaration(
     default: dict[str, Value] | None,
 ) -> str:
     """The text of the family file."""
-    quoted = json.dumps
+    quoted = _quoted
     lines = [
         f"# Written by kscout.Family of {name}.",
         f"provider = {quoted(name)}",

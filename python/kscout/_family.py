@@ -145,8 +145,8 @@ class Family:
             device=device,
             axes=self._axes,
             configs=rows,
-            rules=_declaration.rules_of(rules),
-            formulas=formulas or {},
+            rules=_declaration.rules_of(self._axes, rules),
+            formulas=_declaration.formulas_of(self._axes, formulas),
             traits=_declaration.traits_of(self._axes, traits, device),
             default=None if default is None else _declaration.check_config(self._axes, dict(default)),
         )

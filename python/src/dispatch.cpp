@@ -84,6 +84,9 @@ DispatchPolicy policy_of(std::string_view fallback, std::string rules, std::size
                          double refine_seconds, const FileArgument& db, int threads,
                          std::optional<std::int64_t> workspace_limit, bool deterministic,
                          bool batch_invariant, std::size_t copies_bytes) {
+  if (threads < 0)
+    throw Error(Errc::invalid_argument,
+                "threads=" + std::to_string(threads) + ": at least 1, or 0 for all cores");
   return {.fallback = parse<Fallback>(fallback),
           .rules = std::move(rules),
           .refine = {.top = refine_top, .seconds = refine_seconds},

@@ -99,6 +99,10 @@ BAD = {
     "traits speed": {"traits": {"speed": "c.block"}},
     "rules='x'": {"rules": "x"},
     "rule 'rule1'": {"rules": [3]},
+    "rule 'rule1': 'c.blok <= 2' reads c.blok, which is no axis; did you mean c.block?": {"rules": ["c.blok <= 2"]},
+    "rule 'few': 'c.blok <= p.m' reads c.blok": {"rules": {"few": ("c.blok <= p.m", "c.blok is misspelt")}},
+    "trait 'order': 'c.alog' reads c.alog": {"traits": {"order": "c.alog"}},
+    "formula 'twice': '2 * c.Block' reads c.Block": {"formulas": {"twice": "2 * c.Block"}},
     "lacks along": {"default": {"block": 1}},
     "has no value 3": {"default": {"block": 3, "along": "rows"}},
     "are no axes": {"configs": [{"block": 1, "along": "rows", "more": 1}]},
@@ -115,8 +119,8 @@ def test_bad_declarations_are_refused(message):
 
 
 def test_a_bad_formula_is_named():
-    one = family("formula", rules=["c.blok <= 2"])
-    with pytest.raises(kscout.Error, match="blok"):
+    one = family("formula", rules=["c.block <= p.mm"])
+    with pytest.raises(kscout.Error, match="p.mm"):
         one.configs(PROBLEMS[0])
 
 

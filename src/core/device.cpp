@@ -11,6 +11,7 @@
 #include "core/field_text.h"
 #include "core/files.h"
 #include "core/log.h"
+#include "core/name_rules.h"
 #include "core/thread_limit.h"
 #include "core/toml_reader.h"
 
@@ -57,6 +58,11 @@ Device read_preset(std::string_view name, const toml::table& facts, std::string_
   if (!facts.contains("kind"))
     fail(Errc::corrupt_data, "{}: device '{}' does not state its kind", file, name);
   device.name = name;
+  try {
+    check_names(device);
+  } catch (const Error& error) {
+    fail(Errc::corrupt_data, "{}: {}", file, error.what());
+  }
   if (device.kind == DeviceKind::cpu) derive_vector_facts(device, cpu_arch(device.arch, device.model));
   return device;
 }

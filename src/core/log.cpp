@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "core/fail.h"
+#include "core/printable.h"
 
 namespace kscout {
 
@@ -42,7 +43,7 @@ Log::~Log() {
 
 void Log::line(std::string_view text) noexcept {
   try {
-    const std::string line = fmt::format("kscout: {}\n", text);
+    const std::string line = fmt::format("kscout: {}\n", printable_line(text));
     errno = 0;
     if (write(file_, line.data(), line.size()) == static_cast<ssize_t>(line.size())) return;
     const int error = errno != 0 ? errno : ENOSPC;  // a part of the line was written

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/fail.h"
+#include "core/max_tflops.h"
 #include "core/names.h"
 #include "op/operation.h"
 #include "provider/joint.h"
@@ -466,8 +467,8 @@ void TableBuilder::check_measurement(const Measurement& m, std::size_t row) cons
         fmt::format("{} in a row with status '{}'; a row without a time needs another status", m.time_us,
                     word(m.status)));
   }
-  if (!std::isnan(m.time_us) && !(m.time_us > 0))
-    bad(row, "time_us", fmt::format("{}: must be above 0", m.time_us));
+  if (m.time_us < kMinTimeUs)
+    bad(row, "time_us", fmt::format("{}: must be above 0, at least {} us", m.time_us, kMinTimeUs));
   if (m.pass != 1 && m.pass != 2) bad(row, "pass", fmt::format("{}: must be 1 or 2", m.pass));
   if (m.repeats < 0) bad(row, "repeats", fmt::format("{}: must be at least 0", m.repeats));
   if (m.spread < 0 || std::isinf(m.spread)) {

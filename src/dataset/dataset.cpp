@@ -7,6 +7,7 @@
 #include "core/fail.h"
 #include "core/files.h"
 #include "core/json_fields.h"
+#include "core/name_rules.h"
 #include "dataset/columns.h"
 #include "dataset/file_order.h"
 #include "dataset/parquet.h"
@@ -76,10 +77,9 @@ struct Opened {
       declare_if_unknown(get(kProviderKey), declared->second, source + ": the declaration");
     provider = &options.providers(get(kProviderKey));
     space = &provider->space(parse<Op>(get(kOpKey)));
-    device = options.device
-                 ? *options.device
-                 : record_from_json<Device>(parse_json(get(kDeviceKey), source + ": " + kDeviceKey),
-                                            source + ": " + kDeviceKey);
+    device = options.device ? *options.device
+                            : device_from_json(parse_json(get(kDeviceKey), source + ": " + kDeviceKey),
+                                               source + ": " + kDeviceKey);
     read_provenance();
   }
 

@@ -13,14 +13,13 @@
 #include "core/fail.h"
 #include "core/numbers.h"
 #include "dataset/columns.h"
+#include "dataset/possible_time.h"
 #include "op/problem_sets.h"
 
 namespace kscout {
 
 namespace {
 
-/// Virtual machines report the base clock only; no CPU runs at twice that clock.
-constexpr double kBoost = 2;
 constexpr std::size_t kExamples = 3;  ///< named per finding
 
 struct Key {
@@ -212,7 +211,8 @@ Description describe(const MeasurementTable& table) {
 std::vector<Finding> find_anomalies(const MeasurementTable& table) {
   std::vector<Finding> findings;
   Collected useless, too_fast, failed, contradicting, noisy;
-  const double peak_tflops = peak_fp32_gflops(table.device) / 1e3;
+  const Provider* const of =
+      table.configs.empty() ? nullptr : &provider(table.configs.front().space->provider);
   const auto rows = final_rows(table);
   for (std::size_t p = 0; p < rows.size(); ++p) {
     if (!oracle_of(rows[p])) useless.add(print(table.problems[p]));
@@ -225,9 +225,10 @@ std::vector<Finding> find_anomalies(const MeasurementTable& table) {
       return fmt::format("{} with {} ({:.4g} us)", print(problem), config_text(table.configs[row.config]),
                          m.time_us);
     };
-    if (const double speed = tflops_of(problem, m);
-        signature_of(problem).dtype_acc == DType::fp32 && speed > kBoost * peak_tflops) {
-      too_fast.add(named());
+    if (was_timed(m)) {
+      if (const std::string why = impossible_time(problem, m.time_us, table.device, *of); !why.empty())
+        too_fast.add(
+            fmt::format("{} with {}: {}", print(problem), config_text(table.configs[row.config]), why));
     }
     if (m.status == Status::wrong || m.status == Status::crashed || m.status == Status::timeout) {
       failed.add(named() + " " + std::string(word(m.status)));
@@ -240,7 +241,7 @@ std::vector<Finding> find_anomalies(const MeasurementTable& table) {
       contradicting.add(named());
   }
   useless.report(findings, true, "problems have no row with status ok");
-  too_fast.report(findings, true, fmt::format("rows are faster than {} times the device's peak", kBoost));
+  too_fast.report(findings, true, "rows are faster than the device's peak");
   failed.report(findings, false, "rows failed");
   contradicting.report(findings, false, "configs differ by more than 1.5 times between the passes");
   noisy.report(findings, false, "rows are noisy");

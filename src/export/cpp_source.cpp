@@ -83,7 +83,9 @@ std::string cpp_text(std::string_view text) {
     if (c == '"' || c == '\\') {
       out += '\\';
       out += c;
-    } else if (static_cast<unsigned char>(c) < 0x20) {
+    } else if (c == '?' && out.back() == '?') {
+      out += "\\?";  // no trigraph
+    } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
       out += fmt::format("\\{:03o}", static_cast<unsigned>(c));
     } else {
       out += c;
@@ -140,17 +142,47 @@ std::string cpp_example_sizes(std::string_view name, ProblemRef problem) {
   return out;
 }
 
+namespace {
+
+/// Keywords of C++20 and its alternative spellings, namespace std, and names that usual headers or compilers
+/// define as macros.
+constexpr std::string_view kReserved[] = {
+    "alignas",     "alignof",  "and",        "and_eq",    "asm",       "auto",         "bitand",
+    "bitor",       "bool",     "break",      "case",      "catch",     "char",         "char16_t",
+    "char32_t",    "char8_t",  "class",      "co_await",  "co_return", "co_yield",     "compl",
+    "concept",     "const",    "const_cast", "consteval", "constexpr", "constinit",    "continue",
+    "decltype",    "default",  "delete",     "do",        "double",    "dynamic_cast", "else",
+    "enum",        "explicit", "export",     "extern",    "false",     "float",        "for",
+    "friend",      "goto",     "if",         "inline",    "int",       "long",         "mutable",
+    "namespace",   "new",      "noexcept",   "not",       "not_eq",    "nullptr",      "operator",
+    "or",          "or_eq",    "private",    "protected", "public",    "register",     "reinterpret_cast",
+    "requires",    "return",   "short",      "signed",    "sizeof",    "static",       "static_assert",
+    "static_cast", "struct",   "switch",     "template",  "this",      "thread_local", "throw",
+    "true",        "try",      "typedef",    "typeid",    "typename",  "union",        "unsigned",
+    "using",       "virtual",  "void",       "volatile",  "wchar_t",   "while",        "xor",
+    "xor_eq",      "std",      "linux",      "unix",      "i386",      "assert",       "errno",
+    "NULL",        "EOF",      "NAN",        "INFINITY",  "stdin",     "stdout",       "stderr"};
+
+}  // namespace
+
 void check_namespace(std::string_view name) {
   std::size_t at = 0;
   while (true) {
+    const std::size_t begin = at;
     if (at >= name.size() || !is_letter(name[at])) break;
     while (at < name.size() && (is_letter(name[at]) || is_digit(name[at]))) ++at;
+    const std::string_view part = name.substr(begin, at - begin);
+    if (std::ranges::find(kReserved, part) != std::end(kReserved)) {
+      fail(Errc::invalid_argument,
+           "'{}' cannot be a C++ namespace: '{}' is a word of the language; give another", name, part);
+    }
+    if (part.find("__") != std::string_view::npos) break;
     if (at == name.size()) return;
     if (name.substr(at, 2) != "::") break;
     at += 2;
   }
   fail(Errc::invalid_argument,
-       "'{}' cannot be a C++ namespace: give letters, digits and '_', parts joined by '::'", name);
+       "'{}' cannot be a C++ namespace: give letters, digits and single '_', parts joined by '::'", name);
 }
 
 std::string cpp_name(std::string_view text) {

@@ -190,9 +190,10 @@ class HeaderWriter {
         "#ifdef __FAST_MATH__\n"
         "#error \"this header needs IEEE 754 arithmetic: NaN means unknown; compile without -ffast-math\"\n"
         "#endif\n\n",
-        word(op()), model_.provider(), model_.device().name, KSCOUT_VERSION, name_space, trained_for,
-        data.families.front().rules, word(target_.target), target_.forest.tree_count(), data.schema->name(),
-        data.fingerprint, cpp_example_sizes("problem", example()));
+        word(op()), model_.provider(), single_line(model_.device().name), KSCOUT_VERSION, name_space,
+        trained_for, single_line(data.families.front().rules), word(target_.target),
+        target_.forest.tree_count(), single_line(std::string(data.schema->name())),
+        single_line(data.fingerprint), cpp_example_sizes("problem", example()));
   }
 
   Problem example() const {

@@ -8,6 +8,7 @@
 
 #include "core/fail.h"
 #include "core/json_fields.h"
+#include "core/name_rules.h"
 
 namespace kscout {
 
@@ -58,6 +59,12 @@ MoeTable moe_table(std::span<const ShapeChoice> choices, const MoeNaming& naming
     fail(Errc::invalid_argument, "top_k={}: how many experts has a token? at least 1", naming.top_k);
   if (naming.device_name.empty())
     fail(Errc::invalid_argument, "which device name? engines look for the one that their library reports");
+  check_text("--device-name", naming.device_name);
+  if (naming.device_name.find('/') != std::string::npos)
+    fail(Errc::invalid_argument, "--device-name '{}': it becomes a part of a file's name, without '/'",
+         naming.device_name);
+  if (naming.block_shape.find_first_not_of("0123456789, ") != std::string::npos)
+    fail(Errc::invalid_argument, "--block-shape '{}': two numbers, such as 128,128", naming.block_shape);
   if (choices.empty()) fail(Errc::invalid_argument, "a table of experts needs a problem");
   std::map<std::int64_t, Json> rows;
   const auto layer_of = [](const GroupedGemmProblem& p) { return std::tuple(p.groups, p.n, p.k, p.dtype_b); };

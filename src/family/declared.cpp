@@ -203,6 +203,8 @@ class DeclaredProvider final : public Provider, public Declaration {
           file_.reader.complain(
               *words,
               fmt::format("word '{}' of axis '{}': small letters, digits and single '_'", word, name));
+        if (std::ranges::find(own, word) != own.end())
+          file_.reader.complain(*words, fmt::format("word '{}' of axis '{}' is given twice", word, name));
         own.push_back(kept(word));
       }
       if (own.size() < 2)

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "core/fail.h"
+#include "core/name_rules.h"
 #include "family/family_file.h"
 
 namespace kscout {
@@ -21,9 +22,28 @@ std::string value_text(const Axis& axis, std::int32_t value) {
   return axis.words.empty() ? text : fmt::format("\"{}\"", text);
 }
 
+/// A basic string of TOML, which escapes as JSON does, and DEL besides.
+std::string toml_text(std::string_view text) {
+  std::string out;
+  for (const char c : Json(text).dump(-1, ' ', false, Json::error_handler_t::replace)) {
+    if (c == 0x7f)
+      out += "\\u007f";
+    else
+      out += c;
+  }
+  return out;
+}
+
+/// A key, in quotes where TOML needs them.
+std::string key_text(std::string_view name) {
+  const bool bare = name.find_first_of(".+") == std::string_view::npos;
+  return bare ? std::string(name) : toml_text(name);
+}
+
 std::string block_text(std::string_view set, const ExplicitBlock& block) {
   const ConfigSpace& space = *block.configs.front().space;
-  std::string text = fmt::format("[[rule_set.{}.block]]\nwhen = \"{}\"\n", set, when_text(block.signature));
+  std::string text =
+      fmt::format("[[rule_set.{}.block]]\nwhen = \"{}\"\n", key_text(set), when_text(block.signature));
   std::vector<std::size_t> differ;
   for (std::size_t i = 0; i < space.axes.size(); ++i) {
     const std::int32_t first = block.configs.front()[i];
@@ -52,8 +72,9 @@ std::string block_text(std::string_view set, const ExplicitBlock& block) {
 std::string rule_sets_text(std::string_view provider, Op op, const std::vector<ExplicitRuleSet>& sets) {
   std::string text = fmt::format("provider = \"{}\"\nop = \"{}\"\n\n", provider, word(op));
   for (const ExplicitRuleSet& set : sets) {
-    text += fmt::format("[rule_set.{}]\nhelp = \"{}\"\n", set.name, set.help);
-    text += set.extends.empty() ? "\n" : fmt::format("extends = \"{}\"\n\n", set.extends);
+    check_name("rule set", set.name);
+    text += fmt::format("[rule_set.{}]\nhelp = {}\n", key_text(set.name), toml_text(set.help));
+    text += set.extends.empty() ? "\n" : fmt::format("extends = {}\n\n", toml_text(set.extends));
     for (const ExplicitBlock& block : set.blocks) {
       if (!block.configs.empty()) text += block_text(set.name, block);
     }

@@ -13,6 +13,7 @@
 #include "core/files.h"
 #include "core/hash.h"
 #include "core/json_fields.h"
+#include "core/name_rules.h"
 #include "family/family_file.h"
 
 namespace kscout {
@@ -68,6 +69,16 @@ class Writer {
   GenerateReport& report_;
 };
 
+/// A quoted argument of CMake.
+std::string cmake_text_of(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\' || c == '$') out += '\\';
+    out += c;
+  }
+  return out + '"';
+}
+
 /// The CMakeLists.txt, which builds the library, and regenerates the sources when another rule set is
 /// requested.
 std::string cmake_text(const GenerateRequest& request, const Emitter& emitter) {
@@ -81,7 +92,7 @@ project(kscout_{1} LANGUAGES {5})
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 
-set(DISPATCHER_RULE_SET "{2}" CACHE STRING "rule set of the kernels; another one is generated with KSCOUT_PROGRAM")
+set(DISPATCHER_RULE_SET {2} CACHE STRING "rule set of the kernels; another one is generated with KSCOUT_PROGRAM")
 set(GPU_TARGET "{3}" CACHE STRING "architecture")
 set({6} "" CACHE PATH "{7}")
 find_program(KSCOUT_PROGRAM kscout)
@@ -106,8 +117,9 @@ endif()
     COMMAND ${{KSCOUT_PROGRAM}} generate --seal ${{CMAKE_CURRENT_SOURCE_DIR}} --library $<TARGET_FILE:kscout_{1}>)
 endif()
 )cmake",
-      types, request.name, request.family.rules, request.family.device.arch, emitter.title, emitter.languages,
-      emitter.root_variable, emitter.root_help, emitter.cmake_target("kscout_" + request.name));
+      types, request.name, cmake_text_of(request.family.rules), request.family.device.arch, emitter.title,
+      emitter.languages, emitter.root_variable, emitter.root_help,
+      emitter.cmake_target("kscout_" + request.name));
 }
 
 /// The distinct sources, in order.
@@ -309,6 +321,7 @@ GenerateReport generate_project(const GenerateRequest& asked) {
   const Emitter& emitter = emitter_of(asked.family.provider);
   GenerateRequest request = asked;
   if (request.name.empty()) request.name = emitter.provider;
+  check_name("--name", request.name);
   if (!request.configs.empty()) {
     request.signatures.clear();
     for (const SignatureConfigs& one : request.configs) request.signatures.push_back(one.signature);
@@ -334,6 +347,17 @@ GenerateReport generate_project(const GenerateRequest& asked) {
   return report;
 }
 
+namespace {
+
+/// A source lies in the project's folder or in one below it: regenerating removes it.
+void check_file(const fs::path& file) {
+  const bool leaves = std::ranges::find(file, fs::path("..")) != file.end();
+  if (file.empty() || file.is_absolute() || leaves)
+    fail(Errc::corrupt_data, "file '{}': is not in the project's folder", file.string());
+}
+
+}  // namespace
+
 Project read_project(const fs::path& folder) {
   const fs::path file = folder / kSourcesFile;
   const auto json = Json::parse(read_file(file), nullptr, false);
@@ -342,14 +366,18 @@ Project read_project(const fs::path& folder) {
   try {
     Project project{
         .name = json.at("name"), .provider = json.at("provider"), .device = json.at("device"), .kernels = {}};
+    check_name("name", project.name);
     for (const auto& kernel : json.at("kernels")) {
       const std::string config = kernel.at("config");
+      check_file(kernel.at("file").get<std::string>());
       project.kernels.push_back(
           {config, kernel.value("name", config), kernel.at("kernel"), kernel.at("file")});
     }
     return project;
   } catch (const Json::exception& error) {
     fail(Errc::corrupt_data, "{}: {}", file.string(), reason_of(error));
+  } catch (const Error& error) {
+    fail(Errc::corrupt_data, "{}: {}", file.string(), error.what());
   }
 }
 

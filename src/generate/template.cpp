@@ -2,6 +2,7 @@
 
 #include "core/fail.h"
 #include "core/files.h"
+#include "core/name_rules.h"
 #include "core/names.h"
 #include "family/declared.h"
 
@@ -24,6 +25,7 @@ std::vector<std::filesystem::path> write_template(const std::filesystem::path& f
   const std::string source = fmt::format("src/generate/template/{}.c", word(op));
   if (!find_word(source, embedded_file_names("src/generate/template/")))
     fail(Errc::unsupported, "--template: none for {}; take gemm or conv_fwd", word(op));
+  check_name("--name", name);
   const std::string family =
       with_name(embedded_file(fmt::format("src/generate/template/{}.toml", word(op))), name);
   declare_provider(family, fmt::format("--name {}", name));  // throws for a bad name

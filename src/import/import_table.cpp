@@ -7,6 +7,7 @@
 
 #include "core/fail.h"
 #include "core/split.h"
+#include "dataset/possible_time.h"
 #include "family/family_file.h"
 #include "import/import.h"
 #include "provider/ck_tile/ck_tile.h"
@@ -113,6 +114,11 @@ void ImportTable::add(const ForeignRow& row) {
     }
     known = problems_.emplace(row.problem, static_cast<std::uint32_t>(imported_.table.problems.size())).first;
     imported_.table.problems.push_back(row.problem);
+  }
+  if (row.valid) {
+    std::string why = impossible_time(row.problem, row.time_us, imported_.table.device,
+                                      reader_of(request_.from).provider());
+    if (!why.empty()) return skip(row.line, std::move(why));
   }
   if (of.signature != signature_of(row.problem)) {
     return skip(row.line, fmt::format("kernel {} has other types or another layout than {}", row.kernel,

@@ -74,6 +74,10 @@ class ProblemReader {
   Problem from_cells(const std::vector<std::string_view>& cells) const {
     std::vector<GivenField> given{{"op", word(operation_.ops.front()), GivenAs::implied}};
     for (std::size_t i = 0; i < cells.size(); ++i) {
+      const bool needed =
+          std::ranges::find(operation_.needed_cells, columns_[i]) != operation_.needed_cells.end();
+      if (cells[i].empty() && needed)
+        fail(Errc::corrupt_data, "column '{}' is empty; give its number", columns_[i]);
       if (!cells[i].empty()) given.push_back({columns_[i], cells[i]});
     }
     return problem_of(given, usual_);

@@ -9,6 +9,7 @@
 #include "core/files.h"
 #include "core/hash.h"
 #include "core/json_fields.h"
+#include "core/name_rules.h"
 #include "family/declared.h"
 #include "features/schema.h"
 #include "forest/ksf.h"
@@ -192,7 +193,7 @@ Family read_family(Sections& sections, const Json& meta, const Json& json,
   Family family;
   family.provider = text_at(meta, "provider");
   family.rules = text_at(meta, "rules");
-  family.device = record_from_json<Device>(member(meta, "device"), ".ksf: device");
+  family.device = device_from_json(member(meta, "device"), ".ksf: device");
   family.signature = record_from_json<Signature>(member(json, "signature"), ".ksf: signature");
   if (family.signature.op != space.op) {
     fail(Errc::corrupt_data, ".ksf: a family of op {} in a model of {}", word(family.signature.op),
@@ -334,7 +335,7 @@ std::vector<Device> read_known_devices(const Json& meta) {
   std::vector<Device> devices;
   if (!meta.contains("known_devices")) return devices;
   for (const Json& json : list_at(meta, "known_devices"))
-    devices.push_back(record_from_json<Device>(json, ".ksf: known device"));
+    devices.push_back(device_from_json(json, ".ksf: known device"));
   return devices;
 }
 
@@ -435,7 +436,7 @@ auto read_meta(const std::filesystem::path& folder_or_file, Read&& read) {
 Device model_device(const std::filesystem::path& folder_or_file) {
   return read_meta(folder_or_file, [](const Json& meta) {
     if (is_for_any_cpu(meta)) return detect_cpu();
-    return record_from_json<Device>(member(meta, "device"), ".ksf: device");
+    return device_from_json(member(meta, "device"), ".ksf: device");
   });
 }
 

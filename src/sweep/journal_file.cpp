@@ -42,6 +42,13 @@ bool whole(std::string_view line) {
          line.substr(0, kChecksumChars) == checksum(line.substr(kChecksumChars));
 }
 
+/// The line without the carriage return that a copy by way of Windows adds to it. A reason may end with one
+/// of its own.
+std::string_view without_added_return(std::string_view line) {
+  const std::string_view shorter = line.substr(0, line.size() - line.ends_with('\r'));
+  return shorter.size() < line.size() && whole(shorter) ? shorter : line;
+}
+
 /// Thrown inside the parser; load_journal adds the line number.
 struct BadLine {
   std::string what;
@@ -257,20 +264,28 @@ JournalContents parse_journal(std::string_view bytes, const std::string& name,
   Parser parser(out, manifest_hash, limits);
   for (std::size_t begin = 0; begin < bytes.size();) {
     const std::size_t end = bytes.find('\n', begin);
-    const std::string_view line = bytes.substr(begin, end - begin);
+    const std::string_view line = without_added_return(bytes.substr(begin, end - begin));
     if (end == std::string_view::npos || !whole(line)) {
       // A bad line is a torn tail only when no whole line follows it; otherwise it is damage.
       std::size_t number = out.lines + 1;
       for (std::size_t at = end; at != std::string_view::npos && at + 1 < bytes.size();) {
         const std::size_t next = bytes.find('\n', at + 1);
         ++number;
-        if (next != std::string_view::npos && whole(bytes.substr(at + 1, next - at - 1))) {
+        if (next != std::string_view::npos &&
+            whole(without_added_return(bytes.substr(at + 1, next - at - 1)))) {
           fail(Errc::corrupt_data,
                "{}: line {} is damaged (line {} behind it is whole); restore the file, or delete that line "
                "to measure it again",
                name, out.lines + 1, number);
         }
         at = next;
+      }
+      // A write that was cut short leaves no line break behind the first line.
+      if (out.lines == 0 && end != std::string_view::npos) {
+        fail(Errc::corrupt_data,
+             "{}: its first line is not that of a journal; restore the file, or delete it to measure "
+             "everything again",
+             name);
       }
       break;
     }

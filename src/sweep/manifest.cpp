@@ -6,6 +6,7 @@
 #include "core/files.h"
 #include "core/hash.h"
 #include "core/json_fields.h"
+#include "core/name_rules.h"
 #include "family/declared.h"
 #include "measure/timing.h"
 #include "sweep/journal.h"
@@ -96,8 +97,7 @@ std::string difference(const std::string& name, const Json& there, const Json& m
 void forgive_drift(const Json& there, Json& mine) {
   const auto device = there.find("device");
   if (device == there.end() || *device == mine["device"]) return;
-  const Device before = record_from_json<Device>(*device, "device"),
-               now = record_from_json<Device>(mine["device"], "device");
+  const Device before = device_from_json(*device, "device"), now = device_from_json(mine["device"], "device");
   if (device_difference(before, now).empty()) mine["device"] = *device;
 }
 
@@ -165,7 +165,7 @@ SweepPlan read_manifest(const std::filesystem::path& folder, const SpaceLookup& 
     plan.rules = manifest.at("rules");
     plan.filter = manifest.at("filter");
     plan.op = parse<Op>(manifest.at("op").get<std::string>());
-    plan.device = record_from_json<Device>(manifest.at("device"), "device");
+    plan.device = device_from_json(manifest.at("device"), "device");
     plan.protocol = record_from_json<Protocol>(manifest.at("protocol"), "protocol");
     plan.seed = manifest.at("seed");
     plan.provenance = manifest.at("provenance").get<std::map<std::string, std::string>>();

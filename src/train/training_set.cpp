@@ -8,6 +8,7 @@
 #include <kscout/provider.h>
 
 #include "core/fail.h"
+#include "core/max_tflops.h"
 #include "dataset/columns.h"
 #include "family/rules.h"
 
@@ -201,8 +202,11 @@ class TrainingSetBuilder {
     const double flops = flop_count(problems_[p]);
     double best = 0;
     for (const auto& [config, measured] : rows) {
-      if (measured.status == Status::ok && measured.time_us > 0)
-        best = std::max(best, flops / measured.time_us * 1e-6);
+      if (measured.status != Status::ok || !(measured.time_us > 0)) continue;
+      if (measured.time_us < kMinTimeUs)
+        fail(Errc::invalid_argument, "{}: {} us: no kernel takes less than {} us", print(problems_[p]),
+             measured.time_us, kMinTimeUs);
+      best = std::max(best, flops / measured.time_us * 1e-6);
     }
     if (!(best > 0)) return;
     for (const auto& [config, measured] : rows) {

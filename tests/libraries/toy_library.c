@@ -55,7 +55,11 @@ static int32_t workspace_bytes(const kscout_kernel* self, const kscout_kernel_sh
     say(message, "sizes are off the kernel's grid");
     return KSCOUT_KERNEL_UNSUPPORTED;
   }
+#if defined(TOY_HUGE_WORKSPACE)
+  *bytes = UINT64_MAX;
+#else
   *bytes = (uint64_t)shape->n * sizeof(double);
+#endif
   return KSCOUT_KERNEL_OK;
 }
 
@@ -204,6 +208,9 @@ static int32_t open_device(kscout_kernel_message message) {
 #endif
 }
 
+#if !defined(TOY_RRR)
+#define TOY_RRR "toy_rrr"
+#endif
 #if defined(TOY_NAMED)
 #if !defined(TOY_RCR)
 #define TOY_RCR \
@@ -212,7 +219,7 @@ static int32_t open_device(kscout_kernel_message message) {
 static const kscout_kernel kernels[] = {{TOY_RCR, workspace_bytes, run, &rcr}};
 #else
 static const kscout_kernel kernels[] = {{"toy_rcr", workspace_bytes, run, &rcr},
-                                        {"toy_rrr", workspace_bytes, run, &rrr},
+                                        {TOY_RRR, workspace_bytes, run, &rrr},
                                         {"toy_crr", workspace_bytes, run, &crr},
                                         {"toy_ccr", workspace_bytes, run, &ccr},
                                         {"toy_never", never, run, &rcr},
@@ -242,6 +249,9 @@ __attribute__((constructor)) static void hang(void) {
 #if !defined(TOY_BACKEND)
 #define TOY_BACKEND "cpu"
 #endif
+#if !defined(TOY_KERNEL_COUNT)
+#define TOY_KERNEL_COUNT (sizeof kernels / sizeof kernels[0])
+#endif
 #if !defined(TOY_ABI)
 #define TOY_ABI KSCOUT_KERNEL_ABI
 #endif
@@ -254,7 +264,7 @@ const kscout_kernel_library* kscout_kernel_library_get(void) {
                                                 .struct_size = sizeof(kscout_kernel_library),
                                                 .backend = TOY_BACKEND,
                                                 .open = open_device,
-                                                .kernel_count = sizeof kernels / sizeof kernels[0],
+                                                .kernel_count = TOY_KERNEL_COUNT,
                                                 .kernel_size = sizeof(kscout_kernel),
                                                 .kernels = kernels};
   return &library;

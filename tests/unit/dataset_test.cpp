@@ -331,6 +331,7 @@ TEST(DatasetCsv, MessagesNameFileRowColumnValueAndRemedy) {
                  {"t.csv", "row 1", "'time_us'", "nan", "status 'ok'"});
   expect_refused(csv_with("ok,warm,1,90,", "ok,warm,1,nan,"), {"row 1", "'time_us'", "nan", "status 'ok'"});
   expect_refused(csv_with("ok,warm,1,90,", "ok,warm,1,-90,"), {"row 1", "'time_us'", "-90", "above 0"});
+  expect_refused(csv_with("ok,warm,1,90,", "ok,warm,1,5e-324,"), {"row 1", "'time_us'", "at least 0.001 us"});
   expect_refused(csv_with("ok,warm,1,90,", "ok,warm,1,9O,"), {"row 1", "'time_us'", "9O", "not a number"});
   expect_refused(csv_with("ok,warm,1,90,", "ok,warm,3,90,"), {"row 1", "'pass'", "3", "1 or 2"});
   expect_refused(csv_with("ok,warm,1,90,", "good,warm,1,90,"), {"row 1", "'status'", "'good'", "one of: ok"});

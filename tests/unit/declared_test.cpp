@@ -104,6 +104,8 @@ TEST(Declared, ErrorsNameFileAndLine) {
   refused(with(good, "op = \"gemm\"", "op = [\"gemm\", \"conv_fwd\"]"), "declare a provider for each");
   refused(with(good, "\"tile_n\"", "\"tile_m\""), "axis 'tile_m' is given twice");
   refused(with(good, "[\"rows\", \"columns\"]", "[\"rows\"]"), "needs two words or more");
+  refused(with(good, "[\"rows\", \"columns\"]", "[\"rows\", \"rows\"]"),
+          "word 'rows' of axis 'outer' is given twice");
   refused(with(good, "unit =", "units ="), "unknown key of an axis 'units'");
   refused(with(good, "traits = { tile_m", "traits = { tile_x"), "tile_x");
   refused(with(good, "\"c.tile_m\"", "\"c.tile_x\""), "tile_x");

@@ -542,6 +542,10 @@ TEST(Export, WrongNamesAreErrors) {
     EXPECT_THROW(model_header(model, {name, {}}), Error) << name;
   }
   EXPECT_NE(model_header(model, {"", {}}).find("namespace gemm_fp32_epyc_7763 {"), std::string::npos);
+  for (const std::string name : {"int", "a::class", "std", "a__b", "co_await", "linux"})
+    expect_error(Errc::invalid_argument, "cannot be a C++ namespace", [&] {
+      model_header(model, {name, {}});
+    });
   EXPECT_NE(model_header(model, {"a::b2", {}}).find("namespace a::b2 {"), std::string::npos);
   try {
     model_header(model, {"m", Target::rank});

@@ -455,7 +455,6 @@ TEST(Import, TheNameOfAFindDatabaseSaysHowManyComputeUnits) {
     double cores;
   } kNames[] = {{"gfx90a68.HIP.fdb.txt", 104},
                 {"gfx90a_60.HIP.fdb.txt", 60},
-                {"gfx942130.HIP.fdb.txt", 110},
                 {"gfx90a.txt", 110},
                 {"mine.ufdb.txt", 110}};
   const test::TemporaryFolder folder;

@@ -132,6 +132,23 @@ TEST(Journal, GarbageBehindTheEndIsCut) {
   }
 }
 
+/// A copy by way of Windows or an editor adds carriage returns.
+TEST(Journal, LinesMayEndWithACarriageReturn) {
+  std::string text;
+  for (const char c : join(kSession)) text += c == '\n' ? "\r\n" : std::string(1, c);
+  const JournalContents read = parse(text), plain = parse(join(kSession));
+  EXPECT_EQ(read.good_bytes, text.size());
+  EXPECT_EQ(read.lines, plain.lines);
+  ASSERT_EQ(read.rows.size(), plain.rows.size());
+  EXPECT_EQ(read.reasons, plain.reasons);
+  EXPECT_EQ(parse(text + journal_line("Pa3.1:6")).lines, plain.lines + 1);
+}
+
+TEST(Journal, OneWithoutItsFirstLineIsRefused) {
+  expect_corrupt("no journal\n", "its first line is not that of a journal");
+  EXPECT_EQ(parse("no line break").lines, 0u);  // a torn write
+}
+
 TEST(Journal, LinesThatCannotBeAreNamed) {
   const auto with = [&](const std::string& line) {
     auto lines = kSession;

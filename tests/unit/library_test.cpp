@@ -245,6 +245,10 @@ TEST_F(Library, OfOnesOwnIsSealedAndSealedAgain) {
   expect_error(Errc::not_found, "absent.so", [&] { seal_library(folder / "absent.so"); });
   expect_error(Errc::invalid_argument, "kernel 'toy_rcr' is not named like a config",
                [&] { seal_library(toy::library_file("toy_good")); });
+  expect_error(Errc::corrupt_data, "states 1000000 kernels",
+               [&] { seal_library(toy::library_file("toy_many")); });
+  expect_error(Errc::corrupt_data, "kernel 2 of 13 has no name",
+               [&] { seal_library(toy::library_file("toy_no_name")); });
   std::ofstream(folder / "text.so") << "no shared object";
   expect_error(Errc::corrupt_data, "cannot be loaded", [&] { seal_library(folder / "text.so"); });
 }
@@ -269,6 +273,9 @@ TEST_F(Library, BrokenOnesAreNamedAndHarmless) {
       {"toy_crashes_in_get", Errc::device_failure, "loading it crashed: Aborted"},
       {"toy_exits", Errc::device_failure, "ended the process with code 7"},
       {"toy_cannot_open", Errc::device_failure, "there is no such device"},
+      {"toy_many", Errc::corrupt_data, "states 1000000 kernels, and 100000 are the most"},
+      {"toy_no_name", Errc::corrupt_data, "kernel 2 of 13 has no name"},
+      {"toy_huge_workspace", Errc::device_failure, "asks for 18446744073709551615 bytes of workspace"},
   };
   for (const BadLibrary& one : cases) {
     SCOPED_TRACE(one.library);
@@ -277,6 +284,11 @@ TEST_F(Library, BrokenOnesAreNamedAndHarmless) {
   ordered_json index = good_index();
   index["library"] = "not_there.so";
   expect_failure(write(index), Errc::not_found, "not_there.so does not exist");
+
+  index = good_index();
+  index["name"] = "../toy\x1b[2J";
+  expect_error(Errc::corrupt_data, "has name '../toy\\u001b[2J': a name has letters",
+               [&] { read_library_index(write(index)); });
 
   index = good_index();
   index["checksum"] = "fnv1a64:0123456789abcdef";

@@ -37,6 +37,14 @@ TEST(Folds, SizesStayTogetherAndFoldsAreEven) {
   EXPECT_THROW(group_k_fold(problems, weights, 41), Error);
 }
 
+TEST(TrainingSet, TimesThatNoKernelTakesAreRefused) {
+  MeasurementTable table = toy::measurements(10, 3);
+  table.rows[1].measured = {.status = Status::ok, .time_us = 5e-324};
+  test::expect_error(Errc::invalid_argument, "no kernel takes less than 0.001 us", [&] {
+    make_training_set(test::compact({&table, 1}), std::vector<Family>{toy::family()}, *toy::schema());
+  });
+}
+
 TEST(TrainingSet, KeepsWhatWasMeasuredBest) {
   MeasurementTable table = toy::measurements(6, 1);
   table.problems.push_back(make_gemm(0, 4, 4));

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -57,21 +58,6 @@ kscout_kernel_library_get_function entry_of(void* handle) {
   return reinterpret_cast<kscout_kernel_library_get_function>(dlsym(handle, KSCOUT_KERNEL_LIBRARY_SYMBOL));
 }
 
-/// Runs every step that could crash before a kernel is called. Errors without a crash are reported when the
-/// same steps run in the parent.
-void try_loading(const LibraryIndex& index) {
-  const std::string file = index.library.string();
-  const ChildResult loaded = in_child(limit_seconds(), [&] {
-    if (void* const handle = dlopen(loader_name(file).c_str(), RTLD_NOW | RTLD_LOCAL)) {
-      if (const auto get = entry_of(handle)) get();
-    }
-    return std::string("loaded");
-  });
-  if (loaded.failure.empty()) return;
-  fail(Errc::device_failure, "{}: loading it {}{}; rebuild it or remove its index", file, loaded.failure,
-       loaded.timed_out ? fmt::format(" ({} sets the limit)", kLimitVariable) : "");
-}
-
 void check_library(const LibraryIndex& index, const kscout_kernel_library* library) {
   const std::string file = index.library.string();
   if (!library) fail(Errc::corrupt_data, "{}: {} returned null", file, KSCOUT_KERNEL_LIBRARY_SYMBOL);
@@ -90,12 +76,37 @@ void check_library(const LibraryIndex& index, const kscout_kernel_library* libra
   }
 }
 
-}  // namespace
+constexpr std::uint64_t kMaxKernels = 100'000;
+constexpr std::size_t kMaxNameBytes = 512;
+constexpr std::uint64_t kMaxWorkspaceBytes = std::uint64_t{1} << 40;
 
-const kscout_kernel_library& load_library_file(const LibraryIndex& index) {
-  refuse_if_others_write(index.library);
-  check_checksum(index);
-  try_loading(index);
+/// Throws corrupt_data for numbers and pointers that no library has.
+void check_kernels(const std::string& file, const kscout_kernel_library& library) {
+  if (library.kernel_count > kMaxKernels) {
+    fail(Errc::corrupt_data, "{}: it states {} kernels, and {} are the most; correct its kernel_count", file,
+         library.kernel_count, kMaxKernels);
+  }
+  if (library.kernel_size > 64 * sizeof(kscout_kernel) || library.kernel_size % alignof(kscout_kernel) != 0) {
+    fail(Errc::corrupt_data, "{}: it states {} bytes for each kernel; kernel_size is sizeof(kscout_kernel)",
+         file, library.kernel_size);
+  }
+  std::size_t number = 0;
+  for (const kscout_kernel* const kernel : kernels_of(library)) {
+    ++number;
+    if (!kernel->name || !kernel->workspace_bytes || !kernel->run) {
+      fail(Errc::corrupt_data, "{}: kernel {} of {} has no {}; check its list and kernel_count", file, number,
+           library.kernel_count, kernel->name ? "function" : "name");
+    }
+    if (strnlen(kernel->name, kMaxNameBytes + 1) > kMaxNameBytes) {
+      fail(Errc::corrupt_data, "{}: the name of kernel {} of {} is longer than {} bytes", file, number,
+           library.kernel_count, kMaxNameBytes);
+    }
+  }
+}
+
+/// The library as it describes itself. Reads every text of it, so that a wrong number or pointer crashes
+/// here.
+const kscout_kernel_library& load(const LibraryIndex& index) {
   const std::string file = index.library.string();
   void* const handle = dlopen(loader_name(file).c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle) fail(Errc::corrupt_data, "{}: cannot be loaded: {}", file, dlerror());
@@ -103,7 +114,41 @@ const kscout_kernel_library& load_library_file(const LibraryIndex& index) {
   if (!get) fail(Errc::corrupt_data, "{}: exports no {}", file, KSCOUT_KERNEL_LIBRARY_SYMBOL);
   const kscout_kernel_library* const library = get();
   check_library(index, library);
+  check_kernels(file, *library);
   return *library;
+}
+
+/// Runs every step that could crash before a kernel is called. Errors without a crash are reported when the
+/// same steps run in the parent.
+void try_loading(const LibraryIndex& index) {
+  const std::string file = index.library.string();
+  const ChildResult loaded = in_child(limit_seconds(), [&] {
+    try {
+      load(index);
+    } catch (const Error&) {  // reported by the parent
+    }
+    return std::string("loaded");
+  });
+  if (loaded.failure.empty()) return;
+  fail(Errc::device_failure, "{}: loading it {}{}; rebuild it or remove its index", file, loaded.failure,
+       loaded.timed_out ? fmt::format(" ({} sets the limit)", kLimitVariable) : "");
+}
+
+}  // namespace
+
+std::vector<const kscout_kernel*> kernels_of(const kscout_kernel_library& library) {
+  std::vector<const kscout_kernel*> kernels;
+  const auto* at = reinterpret_cast<const std::byte*>(library.kernels);
+  for (std::uint64_t i = 0; i < library.kernel_count; ++i, at += library.kernel_size)
+    kernels.push_back(reinterpret_cast<const kscout_kernel*>(at));
+  return kernels;
+}
+
+const kscout_kernel_library& load_library_file(const LibraryIndex& index) {
+  refuse_if_others_write(index.library);
+  check_checksum(index);
+  try_loading(index);
+  return load(index);
 }
 
 const kscout_kernel_library& open_library_file(const LibraryIndex& index) {
@@ -168,6 +213,11 @@ class LibraryLaunch final : public Launch {
     set_fields(problem);
     Message message;
     expect_ok(kernel_.workspace_bytes(&kernel_, &shape_, &workspace_bytes_, message.target()), message);
+    if (workspace_bytes_ > kMaxWorkspaceBytes) {
+      fail(Errc::device_failure,
+           "{}: it asks for {} bytes of workspace, and {} are the most; correct its workspace_bytes()", name_,
+           workspace_bytes_, kMaxWorkspaceBytes);
+    }
   }
   LibraryLaunch(const LibraryLaunch&) = delete;  // shape_ points into members
   LibraryLaunch& operator=(const LibraryLaunch&) = delete;
@@ -334,12 +384,8 @@ std::string LibraryBackend::refusal(ProblemRef problem, const KernelConfig& conf
 void LibraryBackend::open() {
   const kscout_kernel_library& library = open_library_file(index_);
   std::vector<std::string_view> names;
-  std::vector<const kscout_kernel*> all;
-  const auto* at = reinterpret_cast<const std::byte*>(library.kernels);
-  for (std::uint64_t i = 0; i < library.kernel_count; ++i, at += library.kernel_size) {
-    all.push_back(reinterpret_cast<const kscout_kernel*>(at));
-    names.emplace_back(all.back()->name);
-  }
+  const std::vector<const kscout_kernel*> all = kernels_of(library);
+  for (const kscout_kernel* const kernel : all) names.emplace_back(kernel->name);
   std::vector<const kscout_kernel*> kernels;
   for (const std::string& name : index_.kernels) {
     const auto found = find_word(name, names);

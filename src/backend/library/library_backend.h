@@ -24,13 +24,16 @@ namespace kscout {
 ///
 /// Before any of its code runs here, the file's checksum is compared and a forked child loads it. A
 /// constructor that crashes, exits or hangs (longer than 30 s, or KSCOUT_LIBRARY_SECONDS) ends the child only
-/// and becomes an error here. The child only calls dlopen and kscout_kernel_library_get. The cost of the fork
-/// grows with the process's memory. Errors: not_found (no such file), corrupt_data (checksum, no shared
-/// object, missing symbol, another ABI or backend than in the index), device_failure (crash or hang while
-/// loading, `open` failed).
+/// and becomes an error here. The child calls dlopen and kscout_kernel_library_get, and reads what that
+/// returns. The cost of the fork grows with the process's memory. Errors: not_found (no such file),
+/// corrupt_data (checksum, no shared object, missing symbol, another ABI or backend than in the index,
+/// numbers that no library has), device_failure (crash or hang while loading, `open` failed).
 const kscout_kernel_library& open_library_file(const LibraryIndex& index);
 /// The same without the call of `open`, so that no device is needed. An index without a backend accepts any.
 const kscout_kernel_library& load_library_file(const LibraryIndex& index);
+
+/// The kernels of a loaded library, in its order.
+std::vector<const kscout_kernel*> kernels_of(const kscout_kernel_library& library);
 
 // ---- Makes a backend from the kernels of a library. Listing and refusing read the index only; the first
 // prepare() opens the library.

@@ -10,8 +10,10 @@
 #include "core/fail.h"
 #include "core/files.h"
 #include "core/json_fields.h"
+#include "core/name_rules.h"
 #include "core/names.h"
 #include "core/owners.h"
+#include "core/printable.h"
 #include "family/family_file.h"
 
 namespace kscout {
@@ -181,10 +183,15 @@ LibraryIndex parse_library_index(std::string_view text, const std::filesystem::p
     fail(Errc::unsupported, "{}: kernels of ABI {}; this program calls ABI {}: build the library again",
          file.string(), abi, KSCOUT_KERNEL_ABI);
   }
+  const auto check_own = [&](std::string_view member, std::string_view name) {
+    if (!is_name(name))
+      members.bad("has {} '{}': a name has letters, digits and . _ + -", member, printable_line(name));
+  };
   LibraryIndex index{};
   index.file = file;
   index.name = members.text("name");
   if (index.name.empty()) members.bad("has an empty 'name'");
+  check_own("name", index.name);
   index.library = file.parent_path() / members.text("library");
   index.checksum = parse_checksum(members, members.text("checksum"));
   index.backend = members.text("backend");
@@ -192,6 +199,7 @@ LibraryIndex parse_library_index(std::string_view text, const std::filesystem::p
     members.bad("has an {}", unknown_name_message("backend", index.backend, kLibraryBackends));
   }
   index.device = members.text_or("device", "auto");
+  check_own("device", index.device);
   if (const std::string family = members.text_or("family", ""); !family.empty()) {
     const std::filesystem::path declared = file.parent_path() / family;
     refuse_if_others_write(declared);

@@ -13,6 +13,7 @@
 #include "core/files.h"
 #include "core/hash.h"
 #include "core/json_fields.h"
+#include "core/name_rules.h"
 #include "family/family_file.h"
 
 namespace kscout {
@@ -82,9 +83,7 @@ Json sealed_first(const fs::path& library, const std::string& name, const std::s
   json["serves"] = Json::array();
   json["kernels"] = Json::array();
   std::vector<std::string> kernels;
-  const auto* at = reinterpret_cast<const std::byte*>(loaded.kernels);
-  for (std::uint64_t i = 0; i < loaded.kernel_count; ++i, at += loaded.kernel_size)
-    kernels.emplace_back(reinterpret_cast<const kscout_kernel*>(at)->name);
+  for (const kscout_kernel* const kernel : kernels_of(loaded)) kernels.emplace_back(kernel->name);
   if (!family.empty()) {
     json["family"] = fs::proximate(family, library.parent_path()).string();
     json["kernels"] = kernels_of_family(family, device, kernels);
@@ -108,6 +107,7 @@ Json sealed_first(const fs::path& library, const std::string& name, const std::s
 
 fs::path seal_library(const fs::path& library, const std::string& name, const std::string& device,
                       const fs::path& family) {
+  if (!name.empty()) check_name("--name", name);
   const std::uint64_t checksum = text_hash(read_file(library));
   fs::path file = library;
   file.replace_extension(".kscout-library.json");

@@ -24,9 +24,54 @@ char major_of(std::string_view text) {
   return holds("row") ? 'r' : holds("col") ? 'c' : '?';
 }
 
+namespace {
+
+/// A member of a benchmark, of a type for which `is` holds; `kind` is the type's name. Throws corrupt_data.
+const Json& member_of(const Json& benchmark, const char* name, std::string_view kind,
+                      bool (Json::*is)() const noexcept) {
+  const auto found = benchmark.find(name);
+  if (found == benchmark.end()) fail(Errc::corrupt_data, "a benchmark without '{}', {}", name, kind);
+  if (!((*found).*is)())
+    fail(Errc::corrupt_data, "a benchmark whose '{}' is {}, not {}", name, found->dump().substr(0, 40), kind);
+  return *found;
+}
+
+/// Whether a benchmark states that no element of its result differs from 0: a number of them, or a flag.
+bool is_all_zeros(const Json& benchmark) {
+  const auto stated = benchmark.find("non_zero");
+  return stated != benchmark.end() && (*stated == 0 || *stated == false);
+}
+
+/// `about`: the benchmark's kernel_config, whose name counts where the benchmark itself has no kernel_name.
+/// The row's kernel points into them.
+ForeignRow row_of(const Json& benchmark, const Json& about, DType dtype, Layout layout, std::int32_t repeats,
+                  std::size_t result) {
+  if (!benchmark.is_object()) fail(Errc::corrupt_data, "a benchmark that is no object");
+  const auto size = [&](const char* name) {
+    return member_of(benchmark, name, "a whole number", &Json::is_number_integer).get<std::int64_t>();
+  };
+  const bool named = benchmark.contains("kernel_name") || !about.is_object() || !about.contains("name");
+  const Json& name = named ? member_of(benchmark, "kernel_name", "a text", &Json::is_string)
+                           : member_of(about, "name", "a text", &Json::is_string);
+  const bool valid =
+      !benchmark.contains("is_valid") || member_of(benchmark, "is_valid", "true or false", &Json::is_boolean);
+  // A failed benchmark may have no time.
+  const double ms = valid || benchmark.contains("avg_time_ms")
+                        ? member_of(benchmark, "avg_time_ms", "a number", &Json::is_number).get<double>()
+                        : 0;
+  return {.problem = make_gemm(size("m"), size("n"), size("k"), dtype, layout),
+          .kernel = name.get_ref<const std::string&>(),
+          .time_us = 1000 * ms,
+          .repeats = repeats,
+          .valid = valid && !is_all_zeros(benchmark) && ms > 0,
+          .line = result};
+}
+
+}  // namespace
+
 /// Reads `results` of the benchmark's JSON one kernel at a time, so memory does not grow with their number.
 void read_ck_json(const std::filesystem::path& file, const ImportRequest& request, ImportTable& to) {
-  if (request.op != Op::gemm) fail(Errc::invalid_argument, "ck-Json holds GEMMs: give --op gemm");
+  if (request.op != Op::gemm) fail(Errc::invalid_argument, "ck-json holds GEMMs: give --op gemm");
   std::ifstream stream(file, std::ios::binary);
   if (!stream) fail(Errc::not_found, "{}: no such file", file.string());
   DType dtype = request.dtype;
@@ -38,18 +83,9 @@ void read_ck_json(const std::filesystem::path& file, const ImportRequest& reques
     const Json about = one.value("kernel_config", Json::object());
     for (const Json& bench : one.value("benchmarks", Json::array())) {
       try {
-        const std::string name =
-            bench.contains("kernel_name") ? bench["kernel_name"].get<std::string>() : about.value("name", "");
-        const double ms = bench.value("avg_time_ms", 0.0);
-        to.add({.problem = make_gemm(bench.at("m").get<std::int64_t>(), bench.at("n").get<std::int64_t>(),
-                                     bench.at("k").get<std::int64_t>(), dtype, layout),
-                .kernel = name,
-                .time_us = 1000 * ms,
-                .repeats = repeats,
-                .valid = bench.value("is_valid", true) && ms > 0,
-                .line = result});
-      } catch (const Json::exception& error) {
-        to.skip(result, fmt::format("a benchmark without kernel_name, m, n, k: {}", reason_of(error)));
+        to.add(row_of(bench, about, dtype, layout, repeats, result));
+      } catch (const Error& error) {
+        to.skip(result, error.what());
       }
     }
   };

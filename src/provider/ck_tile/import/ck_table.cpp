@@ -32,6 +32,7 @@ enum class Cell : std::uint8_t {
   time_us,
   tflops,
   valid,
+  non_zero,
   hardware,
 };
 
@@ -112,7 +113,7 @@ constexpr KnownColumn kCommonColumns[] = {
     {"dtype", {.cell = Cell::dtype}},        {"arch", {.cell = Cell::arch}},
     {"latency_ms", {.cell = Cell::time_ms}}, {"latency_us", {.cell = Cell::time_us}},
     {"tflops", {.cell = Cell::tflops}},      {"measured_tflops", {.cell = Cell::tflops}},
-    {"is_valid", {.cell = Cell::valid}},
+    {"is_valid", {.cell = Cell::valid}},     {"non_zero", {.cell = Cell::non_zero}},
 };
 
 constexpr std::string_view kConvNeeded[] = {"N", "C", "K", "Hi", "Wi", "Y", "X"};
@@ -310,7 +311,10 @@ class TableReader {
           if (!cells[i].empty()) tflops = number_of(i, cells[i]);
           break;
         case Cell::valid:
-          row.valid = cells[i] != "0" && cells[i] != "False" && cells[i] != "false" && !cells[i].empty();
+          row.valid = row.valid && is_true(cells[i]);
+          break;
+        case Cell::non_zero:  // how many elements of the result differ from 0, or whether one does
+          row.valid = row.valid && (cells[i].empty() || is_true(cells[i]));
           break;
         case Cell::hardware:
           if (!cells[i].empty()) to_.fact(column.fact, column.unit * number_of(i, cells[i]));
@@ -319,6 +323,11 @@ class TableReader {
           break;
       }
     }
+  }
+
+  static bool is_true(std::string_view text) {
+    double number = 1;
+    return !text.empty() && text != "False" && text != "false" && !(read_number(text, number) && number == 0);
   }
 
   std::string made_name(const std::vector<std::string_view>& cells, const Signature& signature) const {

@@ -185,6 +185,17 @@ void read_line(std::string_view line, std::size_t number, const ImportRequest& r
   }
 }
 
+/// Throws invalid_argument when the file's name says that another GPU was measured.
+void check_measured_arch(const std::filesystem::path& file, const Device& device) {
+  const std::string name = file.filename().string();
+  if (!name.starts_with("gfx") || name.starts_with(device.arch)) return;
+  fail(Errc::invalid_argument,
+       "{}: the name says that a GPU '{}' was measured, which device '{}' is not; name that GPU with "
+       "--device, "
+       "or rename the file",
+       file.string(), name.substr(0, name.find_first_of("._:")), device.name);
+}
+
 /// Compute units that a database's file name states behind the architecture.
 std::optional<int> find_db_cores(const std::filesystem::path& file, std::string_view arch) {
   const std::string name = file.filename().string();
@@ -203,6 +214,7 @@ std::optional<int> find_db_cores(const std::filesystem::path& file, std::string_
 }  // namespace
 
 void read_miopen_find_db(const std::filesystem::path& file, const ImportRequest& request, ImportTable& to) {
+  check_measured_arch(file, request.device);
   if (const auto cores = find_db_cores(file, request.device.arch)) to.fact(&Device::cores, *cores);
   const std::string text = read_text(file);
   for_each_log_line(text, [&](const LogLine& line) {
