@@ -155,8 +155,9 @@ ConvProblem random_depthwise(Rng& rng, Op op) {
   return p;
 }
 
-/// A first layer: few channels of the input and groups of none, image rows shorter and longer than a register
-/// tile, widths that pixels of the result can be merged in and others.
+/// A first layer, or the inverse of a spectrogram: few channels of the input and groups of none, image rows
+/// shorter and longer than a register tile, widths that pixels of the result can be merged in and others,
+/// strides above a vector.
 ConvProblem random_stem(Rng& rng, Op op) {
   ConvProblem p = make_conv(op, DType::fp32, Layout::nhwgc);
   do {
@@ -164,11 +165,11 @@ ConvProblem random_stem(Rng& rng, Op op) {
     p.c = one_of(rng, {1, 2, 3, 3, 4, 7, 9});
     p.k = one_of(rng, {1, 3, 8, 16, 20, 33, 64});
     p.h = pick(rng, 1, 9);
-    p.w = one_of(rng, {1, 6, 8, 16, 21, 24, 37, 40});
+    p.w = one_of(rng, {1, 6, 8, 16, 21, 24, 37, 40, 100});
     p.y = pick(rng, 1, 7);
-    p.x = pick(rng, 1, 7);
+    p.x = one_of(rng, {1, 2, 3, 4, 5, 6, 7, 20, 40});
     p.stride_h = pick(rng, 1, 3);
-    p.stride_w = one_of(rng, {1, 2, 2, 3, 4});
+    p.stride_w = one_of(rng, {1, 2, 2, 3, 4, 8, 20});
     p.dilation_w = one_of(rng, {1, 1, 1, 2});
     p.left_pad_h = pick(rng, 0, 3);
     p.right_pad_h = pick(rng, 0, 3);
@@ -253,8 +254,14 @@ TEST(CpuConv, PlansUseTheShorterWay) {
   EXPECT_EQ(merged.phases.size(), 2u);  // one per position along h modulo the stride
   EXPECT_EQ(merged.phases.front().w.taps, 4);
   EXPECT_EQ(merged.result.channels, 6);
-  EXPECT_EQ(plan_of("conv_bwd_data:1x3x8x224:64x7x7:stride=4:pad=3", data).merged, 1)
-      << "four pixels of three channels exceed a vector";
+  const auto spectrogram = plan_of("conv_bwd_data:1x1x1x2048:26x1x64:stride=16", data);
+  EXPECT_EQ(spectrogram.merged, 16) << "the pixels of a stride, although they exceed a vector";
+  EXPECT_EQ(spectrogram.phases.size(), 1u);
+  EXPECT_EQ(spectrogram.phases.front().w.taps, 4);
+  const auto half = plan_of("conv_bwd_data:1x1x1x2056:26x1x64:stride=16", data);
+  EXPECT_EQ(half.merged, 8) << "half of a stride divides the row";
+  EXPECT_EQ(half.phases.size(), 2u);
+  EXPECT_EQ(plan_of("conv_bwd_data:1x24x8x224:64x2x2:stride=2", data).merged, 1) << "whole vectors";
   EXPECT_EQ(plan_of("conv_bwd_data:1x3x8x223:64x7x7:stride=2:pad=3", data).merged, 1);
   EXPECT_EQ(plan_of("conv_bwd_data:1x3x8x224:64x1x1", data).merged, 1) << "nothing is shared";
 

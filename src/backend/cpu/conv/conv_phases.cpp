@@ -111,38 +111,65 @@ std::vector<ConvPhase> phases_of(const ConvProblem& p) {
   return phases;
 }
 
+namespace {
+
+/// How many neighbouring pixels of an image row may count as one: as many as a vector has room for, at least
+/// those of a stride, which meet the same source pixels, more or less; else a part of these that divides the
+/// row.
+std::int64_t pixels_to_merge(const ConvPlan& plan, std::int64_t stride) {
+  const std::int64_t w = plan.result.w;
+  std::int64_t pixels =
+      std::max(plan.kernels->lanes / plan.result.channels / stride, std::int64_t{1}) * stride;
+  while (pixels > 0 && w % pixels != 0) pixels -= stride;
+  return pixels > 0 || w < stride ? pixels : std::gcd(w, stride);
+}
+
+/// What `pixels` neighbours meet, from pixel `first` of a stride on: every source pixel that one of them
+/// meets.
+AxisPhase merged_phase(const std::vector<AxisPhase>& unmerged, std::int64_t first, std::int64_t pixels) {
+  const auto stride = static_cast<std::int64_t>(unmerged.size());
+  AxisPhase merged = unmerged.front();
+  merged.stride = std::max(stride / pixels, std::int64_t{1});
+  merged.first = first / pixels;
+  merged.step *= std::max(pixels / stride, std::int64_t{1});
+  merged.offset = merged.taps = merged.tap_first = 0;
+  merged.tap_step = merged.tap_stride = 1;
+  for (std::int64_t i = first; i < first + pixels; ++i) {
+    const AxisPhase& of = unmerged[static_cast<std::size_t>(i % stride)];
+    if (of.taps == 0) continue;
+    const std::int64_t from = of.at(i / stride, 0), behind = of.at(i / stride, of.taps - 1) + 1;
+    const std::int64_t end = merged.taps == 0 ? behind : std::max(merged.offset + merged.taps, behind);
+    merged.offset = merged.taps == 0 ? from : std::min(merged.offset, from);
+    merged.taps = end - merged.offset;
+  }
+  return merged;
+}
+
+}  // namespace
+
 void merge_pixels(ConvPlan& plan) {
   const std::int64_t channels = plan.result.channels, stride = plan.phases.front().w.stride;
   plan.merged = 1;
   if (plan.groups != 1) return;
-  std::int64_t pixels = plan.kernels->lanes / channels / stride * stride;
-  while (pixels > 1 && plan.result.w % pixels != 0) pixels -= stride;
+  const std::int64_t pixels = pixels_to_merge(plan, stride), lanes = plan.kernels->lanes;
   if (pixels < 2) return;
-  std::vector<AxisPhase> unmerged;
+  std::vector<AxisPhase> unmerged, merged;
+  std::int64_t vectors_apart = 0, vectors_merged = 0;  // multiplied for a pixel of each phase, all taps
   for (std::size_t i = 0; i < static_cast<std::size_t>(stride); ++i) unmerged.push_back(plan.phases[i].w);
-  std::int64_t first = 0, end = 0, taps = 0;
-  for (std::int64_t i = 0; i < pixels; ++i) {
-    const AxisPhase& of = unmerged[static_cast<std::size_t>(i % stride)];
-    if (of.taps == 0) continue;
-    const std::int64_t from = of.at(i / stride, 0), behind = of.at(i / stride, of.taps - 1) + 1;
-    first = taps == 0 ? from : std::min(first, from);
-    end = taps == 0 ? behind : std::max(end, behind);
-    taps += of.taps;
+  for (std::int64_t first = 0; first < std::max(stride, pixels); first += pixels) {
+    merged.push_back(merged_phase(unmerged, first, pixels));
+    merged.back().count = ceil_div(plan.result.w / pixels - merged.back().first, merged.back().stride);
+    vectors_merged += merged.back().taps * ceil_div(pixels * channels, lanes);
+    for (std::int64_t i = first; i < first + pixels; ++i)
+      vectors_apart += unmerged[static_cast<std::size_t>(i % stride)].taps * ceil_div(channels, lanes);
   }
   constexpr double kGain = 1.2;
-  if (taps == 0 || static_cast<double>(end - first) * kGain > static_cast<double>(taps)) return;
-  AxisPhase merged = unmerged.front();
-  merged.first = 0;
-  merged.stride = merged.tap_step = 1;
-  merged.count = plan.result.w / pixels;
-  merged.step *= pixels / stride;
-  merged.offset = first;
-  merged.taps = end - first;
-  merged.tap_first = 0;
-  merged.tap_stride = 1;
+  if (vectors_apart == 0 || static_cast<double>(vectors_merged) * kGain > static_cast<double>(vectors_apart))
+    return;
   std::vector<ConvPhase> phases;
-  for (std::size_t i = 0; i < plan.phases.size(); i += static_cast<std::size_t>(stride))
-    phases.push_back({plan.phases[i].d, plan.phases[i].h, merged, 0, false});
+  for (std::size_t i = 0; i < plan.phases.size(); i += static_cast<std::size_t>(stride)) {
+    for (const AxisPhase& w : merged) phases.push_back({plan.phases[i].d, plan.phases[i].h, w, 0, false});
+  }
   plan.phases = std::move(phases);
   plan.merged = pixels;
   plan.unmerged = std::move(unmerged);
@@ -154,6 +181,7 @@ void merge_pixels(ConvPlan& plan) {
 std::int64_t unmerged_tap(const ConvPlan& plan, const ConvPhase& phase, std::int64_t tap,
                           std::int64_t pixel) noexcept {
   const auto stride = static_cast<std::int64_t>(plan.unmerged.size());
+  pixel += phase.w.first * plan.merged;
   const AxisPhase& of = plan.unmerged[static_cast<std::size_t>(pixel % stride)];
   const std::int64_t distance = phase.w.offset + tap - of.at(pixel / stride, 0);
   if (distance < 0 || distance % of.tap_step != 0 || distance / of.tap_step >= of.taps) return -1;
