@@ -54,6 +54,13 @@ int threads_of_environment() {
   return threads;
 }
 
+/// Below, the BLAS computes: a parallel region of all threads takes longer than a small product can gain.
+double small_flop(const kscout_blas_call& call, const ServeSettings& settings) {
+  if (!call.openmp || settings.refine || call.openmp->in_parallel()) return kSmallFlop;
+  const int threads = call.openmp->max_threads();
+  return threads > 1 ? kFlopOfOpenMpThread * threads : kSmallFlop;
+}
+
 }  // namespace
 
 /// What is done about a problem.
@@ -269,7 +276,7 @@ void BlasServer::compute(Running& running, const Operands& operands) {
 Passed BlasServer::serve(const kscout_blas_call& call, const GemmProblem& problem) noexcept {
   Passed why = Passed::failed;
   try {
-    if (flop_count(problem) < kSmallFlop && !settings_.batch_invariant) {
+    if (!settings_.batch_invariant && flop_count(problem) < small_flop(call, settings_)) {
       why = Passed::small;
     } else if (call.alpha == 0) {
       why = Passed::nothing;
