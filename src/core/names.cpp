@@ -62,10 +62,10 @@ std::optional<std::string_view> nearest_word(std::string_view name, std::span<co
 
 std::string unknown_name_message(std::string_view what, std::string_view name,
                                  std::span<const std::string_view> words) {
-  constexpr std::size_t kMaxName = 200;
-  const bool is_long = name.size() > kMaxName;
+  constexpr std::size_t kMaxShown = 200;
+  const bool is_long = name.size() > kMaxShown;
   std::string message =
-      fmt::format("unknown {} '{}'", what, is_long ? shortened(name.substr(0, kMaxName + 1)) : name);
+      fmt::format("unknown {} '{}'", what, is_long ? shortened(name.substr(0, kMaxShown + 1)) : name);
   if (is_long) return message + fmt::format(" of {} characters", name.size());
   if (const auto near = nearest_word(name, words)) message += fmt::format("; did you mean '{}'?", *near);
   if (words.empty()) return message + " (there are none)";

@@ -34,6 +34,8 @@ const ConfigSpace& space_of(const MeasurementTable& table) {
   if (table.configs.empty()) {
     fail(Errc::invalid_argument, "a dataset needs at least one config");
   }
+  if (table.rows.empty())
+    fail(Errc::invalid_argument, "a dataset needs at least one row: nothing was measured yet");
   return *table.configs.front().space;
 }
 
@@ -269,8 +271,8 @@ void DatasetWriter::finish(MeasurementTable& table, const std::vector<KernelConf
 }
 
 void write_dataset(const fs::path& file, const MeasurementTable& table, const DatasetOptions& options) {
-  if (is_csv_dataset(file)) return write_file_atomically(file, dataset_csv(table, options));
   const ConfigSpace& space = space_of(table);
+  if (is_csv_dataset(file)) return write_file_atomically(file, dataset_csv(table, options));
   MeasurementTable sorted = rows_in_file_order(table, options.providers(space.provider));
   DatasetWriter(file, space, options).finish(sorted, table.configs);
 }

@@ -293,6 +293,15 @@ TEST_F(DatasetFile, AbsentFileIsNotFound) {
   }
 }
 
+TEST_F(DatasetFile, OneWithoutRowsIsNotWritten) {
+  MeasurementTable table = toy_table();
+  table.rows.clear();
+  for (const char* const name : {"a.parquet", "a.csv"})
+    expect_error(Errc::invalid_argument, "at least one row",
+                 [&] { write_dataset(file(name), table, toy_options()); });
+  EXPECT_TRUE(fs::is_empty(folder_.path()));
+}
+
 TEST_F(DatasetFile, AFolderThatIsNotThereLeavesNoFile) {
   EXPECT_THROW(write_dataset(folder_ / "no" / "a.parquet", toy_table(), toy_options()), Error);
   EXPECT_TRUE(fs::is_empty(folder_.path()));

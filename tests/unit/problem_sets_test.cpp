@@ -331,7 +331,7 @@ TEST(ReadProblems, NamesTheLineOfABadOne) {
   refuse("m,n,kk\n1,2,3\n", "did you mean 'k'");
   refuse("m,n,k,m\n1,2,3,4\n", "f.csv:1: column 'm' is given twice");
   refuse("m,n\n1,2\n", "f.csv:1: column 'k' is missing");
-  refuse("m,n,k\n1,2,\n", "k=-1");
+  refuse("m,n,k\n1,2,\n", "f.csv:2: column 'k' is empty");
   refuse("m,n,k\n99999999999999999999,2,3\n", "does not fit 64 bits");
   refuse("# nothing\n", "holds no problem");
   expect_error(Errc::not_found, "no/such/file.csv: cannot open",
