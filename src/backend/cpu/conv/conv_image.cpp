@@ -298,7 +298,9 @@ class ImageTiles {
     const bool patch = kind_ == NativeConvKind::patch;
     const std::int64_t depth = patch ? phase_->taps() * plan_.source.group : plan_.source.group;
     const std::int64_t taps = patch ? 1 : phase_->taps();
-    const std::int64_t step = plan_.config.depth > 0 ? plan_.config.depth : std::max<std::int64_t>(depth, 1);
+    // A phase without taps has no packed filter, and is cleared at once.
+    const std::int64_t step =
+        plan_.config.depth > 0 && taps > 0 ? plan_.config.depth : std::max<std::int64_t>(depth, 1);
     ConvTileArgs args{};
     args.a_step = phase_->w.step * plan_.source.channels;
     args.ldc = phase_->w.stride * plan_.result.channels;
