@@ -20,6 +20,7 @@
 #include "core/held_signals.h"
 #include "core/links.h"
 #include "core/names.h"
+#include "core/owners.h"
 #include "core/part_name.h"
 #include "core/split.h"
 
@@ -88,10 +89,10 @@ class PartFile {
   PartFile& operator=(const PartFile&) = delete;
   ~PartFile() { unlink(path_.c_str()); }
 
-  /// `like`: the file whose permissions the new file gets.
-  void open(const struct stat* like = nullptr) {
+  /// `like`: the file whose permissions the new file gets; without one it gets `mode`.
+  void open(unsigned mode = 0666, const struct stat* like = nullptr) {
     constexpr int kOpen = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
-    path_ = make_part(target_, [&](const char* path) { return out_.fd = ::open(path, kOpen, 0666); });
+    path_ = make_part(target_, [&](const char* path) { return out_.fd = ::open(path, kOpen, mode); });
     if (like && fchmod(out_.fd, like->st_mode & 07777) != 0) fail_io("create", target_);
   }
   void write(std::string_view bytes) const { write_bytes(out_.fd, bytes, target_); }
@@ -162,9 +163,8 @@ std::filesystem::path temporary_folder() {
 }
 
 std::filesystem::path make_part_folder(const std::filesystem::path& target) {
-  std::error_code ignored;  // making the folder itself reports it
-  if (target.has_parent_path()) std::filesystem::create_directories(target.parent_path(), ignored);
-  return make_part(target, [](const char* path) { return mkdir(path, 0777); });
+  make_own_folders(target.parent_path());
+  return make_part(target, [](const char* path) { return mkdir(path, kOwnersFolderMode); });
 }
 
 TemporaryFolder::TemporaryFolder(std::string_view name)
@@ -220,7 +220,7 @@ struct AtomicFile::State {
   std::optional<PartFile> part;
 };
 
-AtomicFile::AtomicFile(const std::filesystem::path& file) : state_(std::make_unique<State>()) {
+AtomicFile::AtomicFile(const std::filesystem::path& file, unsigned mode) : state_(std::make_unique<State>()) {
   State& state = *state_;
   state.file = file;
   struct stat old {};
@@ -238,7 +238,7 @@ AtomicFile::AtomicFile(const std::filesystem::path& file) : state_(std::make_uni
   // A rename needs write access to the folder only.
   if (there && access(file.c_str(), W_OK) != 0) fail_io("write", file);
   state.part.emplace(state.target);
-  state.part->open(there ? &old : nullptr);
+  state.part->open(mode, there ? &old : nullptr);
 }
 
 AtomicFile::~AtomicFile() = default;
@@ -254,8 +254,8 @@ void AtomicFile::commit() {
   if (rename(state_->part->path(), state_->target.c_str()) != 0) fail_io("write", state_->file);
 }
 
-void write_file_atomically(const std::filesystem::path& file, std::string_view bytes) {
-  AtomicFile out(file);
+void write_file_atomically(const std::filesystem::path& file, std::string_view bytes, unsigned mode) {
+  AtomicFile out(file, mode);
   out.write(bytes);
   out.commit();
 }

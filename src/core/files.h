@@ -34,14 +34,17 @@ std::string read_plain_text(const std::filesystem::path& file);
 /// Writes a regular file beside the target, flushes it, then renames it: readers see the old or the new file,
 /// and the new file keeps the permissions of the old one. A symbolic link stays; its target is replaced. A
 /// device, a pipe or a socket is opened and written. Throws device_failure, not_found when the folder is
-/// absent.
-void write_file_atomically(const std::filesystem::path& file, std::string_view bytes);
+/// absent. `mode`: the permissions of a new file, less those that the umask takes.
+void write_file_atomically(const std::filesystem::path& file, std::string_view bytes, unsigned mode = 0666);
+
+/// The mode of files that are used only where nobody but their owner may write (core/owners.h).
+inline constexpr unsigned kOwnersMode = 0644;
 
 /// Writes a file piece by piece in the same way: `commit` puts it in place, and without it the old file
 /// stays.
 class AtomicFile {
  public:
-  explicit AtomicFile(const std::filesystem::path& file);
+  explicit AtomicFile(const std::filesystem::path& file, unsigned mode = 0666);
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
   ~AtomicFile();

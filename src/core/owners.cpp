@@ -104,6 +104,17 @@ std::string why_others_write(const fs::path& file) {
   return why.empty() ? why_along(fs::canonical(file, error)) : why;
 }
 
+void make_own_folders(const fs::path& folder) noexcept try {
+  fs::path place;
+  for (const fs::path& part : folder) mkdir((place /= part).c_str(), kOwnersFolderMode);
+} catch (...) {  // no memory
+}
+
+void keep_others_out(const fs::path& file) noexcept {
+  std::error_code ignored;
+  fs::permissions(file, fs::perms::group_write | fs::perms::others_write, fs::perm_options::remove, ignored);
+}
+
 void refuse_if_others_write(const fs::path& file) {
   if (const std::string why = why_others_write(file); !why.empty()) fail(Errc::device_failure, "{}", why);
 }

@@ -20,6 +20,14 @@ std::string no_user_folder(const char* variable);
 /// other user. Empty for a safe file, and for an absent one.
 std::string why_others_write(const std::filesystem::path& file);
 
+/// Creates the missing folders of a path so that why_others_write() does not object to them, whatever the
+/// umask. Using the folder reports what went wrong.
+void make_own_folders(const std::filesystem::path& folder) noexcept;
+inline constexpr unsigned kOwnersFolderMode = 0755;
+
+/// Takes from others, and from the group, the right to write a file of ours.
+void keep_others_out(const std::filesystem::path& file) noexcept;
+
 /// Throws device_failure with that reason.
 void refuse_if_others_write(const std::filesystem::path& file);
 

@@ -11,6 +11,7 @@
 #include "core/fail.h"
 #include "core/files.h"
 #include "core/log.h"
+#include "core/owners.h"
 #include "core/process.h"
 #include "core/split.h"
 #include "generate/project.h"
@@ -98,9 +99,7 @@ class Builder {
         emitter_(emitter_of(project_.provider)),
         device_(find_device(project_.device)),
         folder_(request.project / "build") {
-    std::error_code error;
-    fs::create_directories(folder_, error);
-    if (error) fail(Errc::device_failure, "{}: cannot be made ({})", folder_.string(), error.message());
+    make_own_folders(folder_);
     for (const auto& [file, from] : emitter_.shared)
       shared_changed_ = std::max(shared_changed_, time_of(request.project / file));
     std::set<std::string> seen;
@@ -201,6 +200,7 @@ class Builder {
     const fs::path log = folder_ / "link.log";
     if (!run_logged(command, log).ended_well())
       fail(Errc::device_failure, "linking {}: {}", library.string(), complaint(log));
+    keep_others_out(library);
     result.library = library;
     result.index = write_library_index(request_.project, library, held);
   }

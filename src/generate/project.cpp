@@ -14,6 +14,7 @@
 #include "core/hash.h"
 #include "core/json_fields.h"
 #include "core/name_rules.h"
+#include "core/owners.h"
 #include "family/family_file.h"
 
 namespace kscout {
@@ -48,10 +49,7 @@ class Writer {
       ++report_.unchanged;
       return;
     }
-    std::error_code error;
-    fs::create_directories(path.parent_path(), error);
-    if (error)
-      fail(Errc::device_failure, "{}: cannot be made ({})", path.parent_path().string(), error.message());
+    make_own_folders(path.parent_path());
     write_file_atomically(path, text);
     ++report_.written;
   }
@@ -436,7 +434,7 @@ fs::path write_library_index(const fs::path& folder, const fs::path& library,
     if (kernel.kernel != kernel.name) one["kernel"] = kernel.kernel;
   }
   const fs::path index = library.parent_path() / (project.name + ".kscout-library.json");
-  write_file_atomically(index, readable_json(json));
+  write_file_atomically(index, readable_json(json), kOwnersMode);
   return index;
 }
 

@@ -172,9 +172,8 @@ void store_classes(const std::filesystem::path& file, std::span<const StoredClas
   std::ranges::sort(all, {}, [](const StoredClass& one) { return std::tie(one.weight, one.device); });
   Json json = {{"version", kClassFileVersion}, {"weights", Json::array()}};
   for (const StoredClass& one : all) json["weights"].push_back(json_of(one));
-  std::error_code ignored;
-  if (file.has_parent_path()) std::filesystem::create_directories(file.parent_path(), ignored);
-  write_file_atomically(file, json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
+  make_own_folders(file.parent_path());
+  write_file_atomically(file, json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n", kOwnersMode);
 }
 
 ClassTable::ClassTable(std::vector<StoredClass> stored, ClassOrigin here, std::filesystem::path file)

@@ -130,8 +130,7 @@ Connection open_to_write(const std::filesystem::path& file) {
   if (file.empty())
     fail(Errc::invalid_argument, "decisions: {}; set HOME, or name the file with KSCOUT_DB or --db",
          no_user_folder("XDG_DATA_HOME"));
-  std::error_code ignored;
-  if (file.has_parent_path()) std::filesystem::create_directories(file.parent_path(), ignored);
+  make_own_folders(file.parent_path());
   Connection db(file, Access::write);
   // Before the first read: two writers then wait for each other instead of failing.
   db.run("BEGIN IMMEDIATE");

@@ -15,6 +15,7 @@
 #include "backend/cuda/cuda_backend.h"
 #include "core/fail.h"
 #include "core/files.h"
+#include "core/owners.h"
 #include "family/rules.h"
 #include "op/operation.h"
 #include "provider/joint.h"
@@ -436,7 +437,7 @@ void write_refreshed(const fs::path& model, const fs::path& out, const Refreshed
     fail(Errc::invalid_argument, "--out {}: it exists; name a new folder", out.string());
   const Model checked(fresh.data);
   try {
-    fs::create_directories(out);
+    make_own_folders(out);
     if (fs::is_directory(model)) {
       for (const auto& entry : fs::directory_iterator(model)) {
         if (entry.is_regular_file() && entry.path().filename() != kReferenceTimesFile)
@@ -447,7 +448,7 @@ void write_refreshed(const fs::path& model, const fs::path& out, const Refreshed
     fail(Errc::device_failure, "{}", error.what());
   }
   if (!fresh.references.empty()) write_reference_times(out, fresh.references);
-  write_file_atomically(out / "model.ksf", checked.bytes());
+  write_file_atomically(out / "model.ksf", checked.bytes(), kOwnersMode);
 }
 
 }  // namespace kscout

@@ -329,7 +329,7 @@ void write_model_folder(const fs::path& given, const TrainingResult& result, con
     refuse_foreign_folder(folder);
     const Staging staging(folder);
     const fs::path& to = staging.path();
-    write_file_atomically(to / "model.ksf", result.model.bytes());
+    write_file_atomically(to / "model.ksf", result.model.bytes(), kOwnersMode);
     write_json(to / "feature_spec.json", feature_spec(result));
     write_json(to / "train_manifest.json", manifest(result, origin));
     for (const TrainedTarget& target : result.targets) {

@@ -12,6 +12,7 @@
 
 #include "core/fail.h"
 #include "core/files.h"
+#include "core/owners.h"
 #include "core/part_name.h"
 #include "sweep/journal.h"
 #include "sweep/sweep.h"
@@ -126,9 +127,7 @@ void TuneFolder::remove() const {
 }
 
 void TuneFolder::open_lock() {
-  std::error_code error;
-  fs::create_directories(path_, error);
-  if (error) fail(Errc::device_failure, "{}: cannot create the folder: {}", path_.string(), error.message());
+  make_own_folders(path_);
   lock_ = open((path_ / kLock).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (lock_ < 0)
     fail(Errc::device_failure, "{}: cannot write there: {}", path_.string(), std::strerror(errno));

@@ -83,6 +83,21 @@ TEST_F(Owners, WhatOthersMayWriteIsRefused) {
   EXPECT_EQ(why_others_write(file_), "");
 }
 
+TEST_F(Owners, WhatIsWrittenIsUsedWhateverTheUmask) {
+  const fs::path classes = folder_ / "a" / "b" / "classes.json",
+                 db = folder_ / "c" / "d" / "decisions.sqlite";
+  const mode_t before = umask(0);
+  const fs::path model = make_part_folder(folder_ / "e" / "model") / "model.ksf";
+  store_classes(classes, {});
+  DecisionDb(db).put(std::span<const StoredDecision>());
+  write_file_atomically(model, "x", kOwnersMode);
+  umask(before);
+  for (const fs::path& file : {classes, db, model}) EXPECT_EQ(why_others_write(file), "");
+  fs::permissions(model, fs::perms::others_write | fs::perms::group_write, fs::perm_options::add);
+  keep_others_out(model);
+  EXPECT_EQ(why_others_write(model), "");
+}
+
 TEST_F(Owners, ALinkIsAsSafeAsItsFolderAndItsTarget) {
   fs::create_directory(folder_ / "links");
   const fs::path link = folder_ / "links" / "model.ksf";

@@ -115,7 +115,7 @@ fs::path seal_library(const fs::path& library, const std::string& name, const st
                                     : sealed_again(file, name, device, checksum);
   const std::string text = json.dump(1) + "\n";
   load_library_file(parse_library_index(text, file));
-  write_file_atomically(file, text);
+  write_file_atomically(file, text, kOwnersMode);
   return file;
 }
 
