@@ -5,6 +5,8 @@
 
 #include <kscout/error.h>
 
+#include "core/printable.h"
+
 namespace nb = nanobind;
 
 namespace kscout::python {
@@ -18,7 +20,7 @@ void raise(const Error& error) {
   try {
     const nb::object type =
         nb::module_::import_("kscout.errors").attr("by_code")[nb::str(code.data(), code.size())];
-    PyErr_SetString(type.ptr(), error.what());
+    PyErr_SetString(type.ptr(), printable(shortened(error.what())).c_str());
   } catch (nb::python_error& lookup) {
     lookup.restore();
   }

@@ -44,6 +44,12 @@ def test_a_wrong_problem_is_refused_with_its_reason(make, words):
     assert isinstance(caught.value, ValueError) and caught.value.code == "invalid_argument"
 
 
+def test_a_message_is_short_and_printable():
+    with pytest.raises(kscout.InvalidArgument) as caught:
+        Gemm("gemm:8x8x8:\x1b[2J" + 3000 * "x")
+    assert "\\u001b[2J" in str(caught.value) and len(str(caught.value)) < 600
+
+
 def test_a_field_of_the_wrong_type_is_named():
     with pytest.raises(TypeError, match="batch='two'"):
         Gemm(1, 2, 3, batch="two")

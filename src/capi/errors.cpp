@@ -3,12 +3,14 @@
 #include <exception>
 #include <memory>
 #include <new>
+#include <string>
 
 #include <fmt/format.h>
 
 #include <kscout/error.h>
 
 #include "capi/capi.h"
+#include "core/printable.h"
 
 namespace kscout::capi {
 
@@ -27,16 +29,14 @@ constexpr std::size_t kMessageBytes = 2048;
 thread_local std::unique_ptr<char[]> message_buffer;
 thread_local const char* last_error = "";
 
-void remember_text(std::string_view text) noexcept {
-  if (!message_buffer) message_buffer.reset(new (std::nothrow) char[kMessageBytes]);
-  if (!message_buffer) {
-    last_error = "memory is exhausted, and so the message of this error is lost";
-    return;
-  }
-  const std::size_t length = std::min(text.size(), kMessageBytes - 1);
-  std::memcpy(message_buffer.get(), text.data(), length);
-  message_buffer[length] = '\0';
+void remember_text(std::string_view text) noexcept try {
+  if (!message_buffer) message_buffer = std::make_unique<char[]>(kMessageBytes);
+  std::string shown = printable(shortened(text)).substr(0, kMessageBytes - 1);
+  shown.resize(shown.size() - cut_character_bytes(shown));
+  std::memcpy(message_buffer.get(), shown.c_str(), shown.size() + 1);
   last_error = message_buffer.get();
+} catch (const std::bad_alloc&) {
+  last_error = "memory is exhausted, and so the message of this error is lost";
 }
 
 }  // namespace
@@ -47,6 +47,8 @@ kscout_status remember() noexcept {
   } catch (const Error& error) {
     remember_text(error.what());
     return 1 + static_cast<kscout_status>(error.code());
+  } catch (const std::bad_alloc&) {
+    last_error = "memory is exhausted: raise the process's limit, or give a smaller problem, family or file";
   } catch (const std::exception& error) {
     remember_text(error.what());
   } catch (...) {

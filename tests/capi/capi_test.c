@@ -53,6 +53,14 @@ static void test_problems(void) {
   CHECK_FAILS(kscout_gemm_parse("gemm:1x2", &again), KSCOUT_INVALID_ARGUMENT, "MxNxK");
   CHECK_FAILS(kscout_gemm_parse("gemm:16x16x16:m=5", &again), KSCOUT_INVALID_ARGUMENT,
               "m is given twice: m=16 and m=5");
+  {
+    char hostile[3000];
+    memset(hostile, 'x', sizeof hostile);
+    memcpy(hostile, "gemm:8x8x8:\033[2J\xff", 16);
+    hostile[sizeof hostile - 1] = '\0';
+    CHECK_FAILS(kscout_gemm_parse(hostile, &again), KSCOUT_INVALID_ARGUMENT, "\\u001b[2J\\xff");
+    CHECK(strlen(kscout_last_error()) < 600);
+  }
   CHECK_FAILS(kscout_gemm_parse(NULL, &again), KSCOUT_INVALID_ARGUMENT, "'text' is NULL");
   CHECK(memcmp(&problem, &again, sizeof problem) == 0); /* a failing call writes nothing */
   problem.reserved[0] = 1;
