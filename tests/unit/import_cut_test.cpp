@@ -4,6 +4,7 @@
 #include <string>
 #include <tuple>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <kscout/provider.h>
@@ -21,6 +22,17 @@ struct Sample {
   Op op;
   std::string text;
 };
+
+std::string log_block(const char* sizes, const char* ms) {
+  return fmt::format(
+      "{{\n \"name\": "
+      "\"gemm_universal_fp8_rcr_compv3_cshuffle_intrawave_False_False_False_False_128x128x128_1x4x1_"
+      "16x16x128\",\n"
+      " \"problem\": {{{}, \"split_k\": 1, \"dtype_a\": \"fp8\", \"layout_a\": \"RowMajor\", "
+      "\"layout_b\": \"ColumnMajor\", \"layout_c\": \"RowMajor\"}},\n"
+      " \"perf_result\": {{\"latency(ms)\": {}, \"tflops(TFlops)\": 1.5, \"bandwidth(GB/s)\": 2}}\n}}\n",
+      sizes, ms);
+}
 
 const Sample kSamples[] = {
     {ImportFormat::ck_csv, Op::conv_fwd,
@@ -45,6 +57,11 @@ const Sample kSamples[] = {
      "miopenConvolutionFwdAlgoGEMM\n"
      "16-8-14-14-3x3x3-32-4-7-7-2-1x1x1-2x2x2-1x1x1-0-NCDHW-FP16-F_g4="
      "ConvDirectNaiveConvFwd:0.125,0,miopenConvolutionFwdAlgoDirect\r\n"},
+    {ImportFormat::ck_log, Op::gemm,
+     "Shape 0: M=64 N=128 K=256 dtype=fp8 layout=rcr\nFound 1 kernels\n" +
+         log_block(R"("m": 64, "n": 128, "k": 256)", "0.02") +
+         "Shape 1: M=64 N=128 K=4096 dtype=fp8 layout=rcr\nFound 1 kernels\n" +
+         log_block(R"("m": 64, "n": 128)", "0.25")},
 };
 
 /// Problem, kernel, status and time.
@@ -89,8 +106,10 @@ TEST(ImportCut, NoRowAppearsThatTheWholeFileLacks) {
       for (const Row& row : cut.rows)
         EXPECT_TRUE(whole.rows.contains(row)) << "cut to " << length << ": " << std::get<0>(row) << " "
                                               << std::get<1>(row) << " " << std::get<3>(row);
-      // A file of which nothing can be read is an error, which has no count.
-      const bool counted = cut.rows.empty() || text.ends_with('\n') || cut.skipped == 1;
+      // A file of which nothing can be read is an error, which has no count. In a log of blocks, a brace ends
+      // a measurement, and other lines hold none.
+      const bool counted =
+          cut.rows.empty() || text.ends_with('\n') || cut.skipped == 1 || sample.from == ImportFormat::ck_log;
       EXPECT_TRUE(counted) << "cut to " << length << ", uncounted: " << text.substr(text.rfind('\n') + 1);
     }
   }
