@@ -111,13 +111,13 @@ void check_files(const ExecOptions& options) {
          options.record);
 }
 
-/// Makes the file of decisions, so that a file that cannot be used is reported before the program starts.
+/// A file of decisions that cannot be used is reported before the program starts.
 void start_refinement() {
   const char* const named = std::getenv("KSCOUT_DB");
   const fs::path given = named && *named ? named : default_decision_db();
   refuse_if_others_write(given);
   const fs::path file = given.empty() ? given : fs::absolute(given);
-  DecisionDb(file).put(std::span<const StoredDecision>());
+  DecisionDb(file).check_writable();
   setenv("KSCOUT_DB", file.c_str(), 1);  // the program may change its folder
   setenv("KSCOUT_PRELOAD_REFINE", "1", 1);
 }

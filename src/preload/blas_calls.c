@@ -67,6 +67,7 @@ static int is_transposed_number(int number) {
                                       whole(ldb, to),                                                     \
                                       whole(ldc, to),                                                     \
                                       to->integer_bits,                                                   \
+                                      to->library,                                                        \
                                       to->threads,                                                        \
                                       openmp_of(to),                                                      \
                                       lost_threads()};                                                    \
@@ -126,6 +127,7 @@ TAKEN void sgemm_(const char* transa, const char* transb, const void* m, const v
                                           whole_at(ldb, to),
                                           whole_at(ldc, to),
                                           to->integer_bits,
+                                          to->library,
                                           to->threads,
                                           openmp_of(to),
                                           lost_threads()};

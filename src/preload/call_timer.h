@@ -14,8 +14,8 @@
 #include <deque>
 #include <mutex>
 
+#include "preload/events.h"
 #include "preload/record.h"
-#include "preload/refine.h"
 #include "preload/workspaces.h"
 
 namespace kscout::preload {
@@ -42,10 +42,10 @@ class CallTimer {
     const CaptureAside aside(driver_);
     for (double us = 0; !open_.empty(); open_.pop_front()) {
       const auto& [place, span, stream] = open_.front();
-      const EventTimer::State state = events_.read(span, us);
-      if (state == EventTimer::State::pending) return;
+      const SpanState state = events_.read(span, us);
+      if (state == SpanState::pending) return;
       events_.give_back(span);
-      if (state == EventTimer::State::done) add(place, us);
+      if (state == SpanState::done) add(place, us);
     }
   }
 

@@ -78,6 +78,7 @@ struct kscout_blas_call {
   float* c;
   int64_t lda, ldb, ldc;
   int integer_bits; /* of the library's integers; 0: unknown, and sizes and leading dimensions mean nothing */
+  const char* library;                /* the file of its code, equal addresses for equal names; "": unknown */
   int (*threads)(void);               /* how many threads the library may use now; null: it does not say */
   const struct kscout_openmp* openmp; /* the runtime that the caller's library uses; null: none */
   int lost_threads; /* the process is the child of one with threads: the runtime may wait for them for ever */

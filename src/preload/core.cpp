@@ -8,8 +8,6 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
-#include <cstdarg>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -22,28 +20,24 @@
 #include <unordered_map>
 #include <utility>
 
-#include <fcntl.h>
 #include <pthread.h>
 #include <unistd.h>
 
 #include "measure/timing.h"
 #include "preload/apart.h"
-#include "preload/blas.h"
 #include "preload/call_timer.h"
 #include "preload/calls.h"
+#include "preload/cpu.h"
+#include "preload/gpu.h"
 #include "preload/read_calls.h"
 #include "preload/read_plan.h"
 #include "preload/record.h"
+#include "preload/report.h"
 #include "preload/say.h"
-#include "preload/serve.h"
 
 namespace kscout::preload {
 
 namespace {
-
-#define KSCOUT_NAME(name, library, missing) #name,
-constexpr std::array<const char*, kscout_entries> kEntryNames = {KSCOUT_TAKEN(KSCOUT_NAME)};
-#undef KSCOUT_NAME
 
 /// A file by its absolute path, as programs change their folder; empty when the setting is.
 std::string file_setting(const char* name) {
@@ -53,24 +47,6 @@ std::string file_setting(const char* name) {
   const auto file = std::filesystem::absolute(value, error);
   return error ? value : file.string();
 }
-
-/// A text of limited length: a process may end inside of malloc.
-class Text {
- public:
-  __attribute__((format(printf, 2, 3))) void add(const char* format, ...) noexcept {
-    std::va_list values;
-    va_start(values, format);
-    const int added = std::vsnprintf(bytes_.data() + size_, bytes_.size() - size_, format, values);
-    va_end(values);
-    if (added > 0) size_ = std::min(size_ + static_cast<std::size_t>(added), bytes_.size() - 1);
-  }
-  /// 0 or an error number.
-  int write_to(int file) const noexcept { return kscout_write(file, bytes_.data(), size_); }
-
- private:
-  std::array<char, 8192> bytes_{};
-  std::size_t size_ = 0;
-};
 
 /// The state of one process. Never destroyed: calls may come until the very end.
 class Core {
@@ -85,8 +61,8 @@ class Core {
     std::string wrong;
     const auto settings = ServeSettings::from_environment(wrong);
     if (!wrong.empty()) kscout_say("%s; nothing is served", wrong.c_str());
-    server_ = std::make_unique<Server>(find, settings, wrong);
-    if (wrong.empty()) blas_ = std::make_unique<BlasServer>(settings);
+    gpu_ = std::make_unique<GpuServer>(find, settings, wrong);
+    if (wrong.empty()) cpu_ = std::make_unique<CpuServer>(settings);
   }
 
   template <class Call>
@@ -114,8 +90,8 @@ class Core {
       }
     }
     Watch watch{.on_gpu = start(place, call, library)};
-    const kscout_answer answer = server_ ? serve(call, library, problem, operands) : kscout_pass;
-    watch.server = answer == kscout_pass_watched;
+    const kscout_answer answer = gpu_ ? serve(call, library, problem, operands) : kscout_pass;
+    watch.gpu = answer == kscout_pass_watched;
     errno = error;
     return answered(answer, watch);
   }
@@ -145,10 +121,10 @@ class Core {
     if (why != Unread::none) return kscout_pass;
     if (watch.on_cpu) watch.begin_ns = now_ns();
     kscout_answer answer = kscout_pass;
-    if (blas_) {
-      const Passed passed = blas_->serve(call, problem);
-      if (passed == Passed::none) answer = kscout_served;
-      watch.blas = passed == Passed::timed;
+    if (cpu_) {
+      const Outcome outcome = cpu_->serve(call, problem);
+      if (outcome == Outcome::served) answer = kscout_served;
+      watch.cpu = outcome == Outcome::timed;
     }
     errno = error;
     return answered(answer, watch);
@@ -179,12 +155,12 @@ class Core {
   void after_original(int status) noexcept {
     const int error = errno;
     const Watch watch = std::exchange(watching, {});
-    if (watch.blas) blas_->after_original();
-    if (watch.server) server_->after_original(status);
+    if (watch.cpu) cpu_->after_original();
+    if (watch.gpu) gpu_->after_original(status);
     stop(watch, status == 0);
     errno = error;
   }
-  int give_back() noexcept { return server_ && server_->give_back(); }
+  int give_back() noexcept { return gpu_ && gpu_->give_back(); }
   void other(kscout_entry entry) noexcept {
     const Lock lock(*this);
     if (!finished_) ++calls_[entry];
@@ -232,8 +208,8 @@ class Core {
   }
   void in_child() noexcept {
     timer_.in_child();
-    if (server_) server_->in_child();
-    if (blas_) blas_->in_child();
+    if (gpu_) gpu_->in_child();
+    if (cpu_) cpu_->in_child();
     owner_ = getpid();
     forked_ = true;
     if (!holding) mutex_.unlock();
@@ -244,7 +220,7 @@ class Core {
 
   /// Who watches the original that this thread is about to call, and which times end with the call.
   struct Watch {
-    bool server = false, blas = false;
+    bool gpu = false, cpu = false;
     CallTimer::Call on_gpu = {};
     Record::Place on_cpu = {};
     std::int64_t begin_ns = 0;
@@ -320,7 +296,7 @@ class Core {
       stop(watch, true);
       return answer;
     }
-    if (!watch.server && !watch.blas && !watch.on_gpu.place && !watch.on_cpu) return kscout_pass;
+    if (!watch.gpu && !watch.cpu && !watch.on_gpu.place && !watch.on_cpu) return kscout_pass;
     watching = watch;
     return kscout_pass_watched;
   }
@@ -328,16 +304,16 @@ class Core {
   template <class Call>
   kscout_answer serve(const Call& call, const Library& library, const GemmProblem& problem,
                       Operands& operands) noexcept {
-    const Server::Known known = server_->recall(problem);
-    const Passed why =
-        known.why == Passed::none ? read_operands(call, library, problem, operands) : known.why;
-    if (why != Passed::none) {
-      server_->pass(why);
+    const GpuServer::Known known = gpu_->recall(problem);
+    Outcome outcome = known.outcome;
+    if (outcome == Outcome::served) outcome = read_operands(call, library, problem, operands);
+    if (outcome != Outcome::served) {
+      gpu_->pass(outcome);
       return kscout_pass;
     }
-    const Passed passed = server_->serve(problem, known, operands);
-    if (passed == Passed::none) return kscout_served;
-    return Server::watches(passed) ? kscout_pass_watched : kscout_pass;
+    outcome = gpu_->serve(problem, known, operands);
+    if (outcome == Outcome::served) return kscout_served;
+    return GpuServer::watches(outcome) ? kscout_pass_watched : kscout_pass;
   }
 
   /// The counts of the parent process.
@@ -369,67 +345,15 @@ class Core {
   }
 
   void report() const noexcept {
-    Text text;
-    if (report_.empty()) return;
-    text.add("kscout exec: process %d (%s)\n", static_cast<int>(owner_), program_invocation_short_name);
-    bool any_of_gpu = false, any_of_blas = false;
-    for (std::size_t i = 0; i < calls_.size(); ++i) {
-      if (!calls_[i]) continue;
-      text.add("  %-32s %12llu calls\n", kEntryNames[i], whole(calls_[i]));
-      (i >= kscout_cblas_sgemm ? any_of_blas : any_of_gpu) = true;
-    }
-    if (!any_of_gpu && !any_of_blas) return;
-    if (products_ || !convolutions_)
-      text.add("  %llu products of %zu problems\n", whole(products_), record_.gemms());
-    if (convolutions_)
-      text.add("  %llu convolutions of %zu problems\n", whole(convolutions_), record_.convolutions());
-    for (std::size_t i = 0; i < unread_.size(); ++i) {
-      if (unread_[i]) text.add("  %llu not read: %s\n", whole(unread_[i]), kUnreadWords[i].data());
-    }
-    if (server_ && any_of_gpu) report(*server_, text);
-    if (blas_ && any_of_blas) report(blas_->counts(), text);
-    int error = 0;
-    if (report_ == "-") {
-      error = text.write_to(STDERR_FILENO);
-    } else if (const int file = kscout_open_to_append(report_.c_str()); file < 0) {
-      error = errno;
-    } else {
-      error = text.write_to(file);
-      close(file);
-    }
-    if (error != 0) kscout_say("%s: cannot be written: %s", report_.c_str(), std::strerror(error));
+    Report report(owner_);
+    if (report_.empty() || !report.add_calls(calls_)) return;
+    if (products_ || !convolutions_) report.add_problems(products_, "products", record_.gemms());
+    if (convolutions_) report.add_problems(convolutions_, "convolutions", record_.convolutions());
+    report.add_unread(unread_);
+    if (gpu_ && report.any_of_gpu()) report.add(*gpu_);
+    if (cpu_ && report.any_of_cpu()) report.add(*cpu_);
+    report.write(report_);
   }
-  static void report(const Server& server, Text& text) noexcept {
-    const ServeCounts counts = server.counts();
-    if (*server.off_reason()) text.add("  serving is off: %s\n", server.off_reason());
-    if (*server.restriction())
-      text.add("  only copies and kernels that need no cuBLASLt are served: %s\n", server.restriction());
-    if (counts.given_back)
-      text.add("  workspaces were given back %llu times, because the program needed memory\n",
-               whole(counts.given_back));
-    text.add("  %llu served; expected saving %.3f ms of GPU time\n", whole(counts.served),
-             counts.saved_us / 1e3);
-    if (counts.wrong_suggestions)
-      text.add("  %llu wrong suggestions of cuBLASLt avoided\n", whole(counts.wrong_suggestions));
-    report_choices(counts, text);
-  }
-  /// Products of a BLAS.
-  static void report(const ServeCounts& counts, Text& text) noexcept {
-    text.add("  %llu served on the CPU\n", whole(counts.served));
-    report_choices(counts, text);
-  }
-  static void report_choices(const ServeCounts& counts, Text& text) noexcept {
-    if (counts.contests)
-      text.add(
-          "  %llu problems timed by --refine: %llu of them keep the library's kernel, %llu are not "
-          "finished\n",
-          whole(counts.contests), whole(counts.library_kept), whole(counts.contests - counts.refined));
-    for (std::size_t i = 1; i < counts.passed.size(); ++i) {
-      if (counts.passed[i])
-        text.add("  %llu passed on: %s\n", whole(counts.passed[i]), kPassedWords[i].data());
-    }
-  }
-  static unsigned long long whole(std::uint64_t calls) noexcept { return calls; }
 
   std::mutex mutex_;
   Record record_;
@@ -452,8 +376,8 @@ class Core {
   std::atomic<bool> forked_ = false;  ///< the counts are those of the parent
   /// Of handles of cuBLAS, given by the program.
   std::unordered_map<void*, std::pair<void*, std::size_t>> workspaces_;
-  std::unique_ptr<Server> server_;    ///< null: calls are not served
-  std::unique_ptr<BlasServer> blas_;  ///< likewise
+  std::unique_ptr<GpuServer> gpu_;  ///< null: calls are not served
+  std::unique_ptr<CpuServer> cpu_;  ///< likewise
 };
 
 thread_local bool Core::holding = false;

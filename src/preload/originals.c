@@ -169,7 +169,7 @@ struct call_site {
   const void* caller;
   struct blas_original original;
 };
-enum { kCallSites = 1024, kPlaces = 8 };
+enum { kCallSites = 1024, kPlaces = 8, kLibraries = 64 };
 static _Atomic(struct call_site*) call_sites[kCallSites];
 
 /* The runtime among the libraries that the caller's library needs. */
@@ -200,6 +200,26 @@ static void* threads_of(void* function) {
   return found;
 }
 
+/* The name of the file that holds a function, kept once; "" where it is unknown. Wheels put a hash of the
+ * library into it. */
+static const char* library_name(const void* function) {
+  static _Atomic(char*) kept[kLibraries];
+  Dl_info where;
+  const char *slash, *name;
+  if (!dladdr(function, &where) || !where.dli_fname) return "";
+  slash = strrchr(where.dli_fname, '/');
+  name = slash ? slash + 1 : where.dli_fname;
+  for (size_t i = 0; i < kLibraries; ++i) {
+    char *known = atomic_load_explicit(&kept[i], memory_order_acquire), *copy;
+    if (!known && (copy = strdup(name))) {
+      if (atomic_compare_exchange_strong(&kept[i], &known, copy)) return copy;
+      free(copy); /* another thread took the place: `known` is its name */
+    }
+    if (known && strcmp(known, name) == 0) return known;
+  }
+  return "";
+}
+
 /* Another library may follow at the address of one that is unloaded. */
 TAKEN int dlclose(void* handle) {
   static int (*_Atomic next)(void*);
@@ -219,6 +239,7 @@ static void find_original(void* of) {
   struct blas_original* const original = &site->original;
   original->function = find_for(originals[site->entry].name, site->caller);
   original->openmp = openmp_of(site->caller);
+  original->library = library_name(original->function);
   if (!original->function) return;
   original->integer_bits = integer_bits(site->entry, original->function);
   *(void**)&original->threads = threads_of(original->function);
@@ -241,7 +262,7 @@ static const struct blas_original* keep(const struct call_site* site, size_t fir
 
 const struct blas_original* blas_original(enum kscout_entry entry, const void* caller) {
   const size_t first = (size_t)((uintptr_t)caller * UINT64_C(0x9e3779b97f4a7c15) >> 54);
-  struct call_site site = {entry, caller, {NULL, 0, NULL, {NULL, NULL, NULL}}};
+  struct call_site site = {entry, caller, {NULL, 0, "", NULL, {NULL, NULL, NULL}}};
   const struct blas_original* found;
   int cancel_state;
   for (size_t i = 0; i < kPlaces; ++i) {

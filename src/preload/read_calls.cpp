@@ -206,15 +206,15 @@ std::optional<Epilogue> epilogue_of(std::uint32_t epilogue) noexcept {
 }
 
 /// Sets alpha and beta where both are fp32.
-Passed set_factors(int compute, const void* alpha, const void* beta, Operands& operands) noexcept {
-  if (compute == kCompute32F + kPedantic) return Passed::precision;
-  if ((compute != kCompute32F && compute != kCompute32FTf32) || !alpha) return Passed::factors;
+Outcome set_factors(int compute, const void* alpha, const void* beta, Operands& operands) noexcept {
+  if (compute == kCompute32F + kPedantic) return Outcome::precision;
+  if ((compute != kCompute32F && compute != kCompute32FTf32) || !alpha) return Outcome::factors;
   float factors[2];
   std::memcpy(&factors[0], alpha, sizeof(float));
   std::memcpy(&factors[1], beta, sizeof(float));
   operands.alpha = static_cast<double>(factors[0]);
   operands.beta = static_cast<double>(factors[1]);
-  return Passed::none;
+  return Outcome::served;
 }
 
 /// The call's A is the problem's B.
@@ -294,23 +294,23 @@ Unread read(const kscout_matmul_call& call, const Library& library, GemmProblem&
                      problem);
 }
 
-Passed read_operands(const kscout_gemm_call& call, const Library& library, const GemmProblem& problem,
-                     Operands& operands) noexcept {
+Outcome read_operands(const kscout_gemm_call& call, const Library& library, const GemmProblem& problem,
+                      Operands& operands) noexcept {
   int math_mode = 0, multiprocessors = 0;
   if (library.get_math_mode) library.get_math_mode(call.handle, &math_mode);
   if (library.get_sm_count) library.get_sm_count(call.handle, &multiprocessors);
-  if ((math_mode & kMathModeBits) == kPedanticMath) return Passed::precision;
-  if (multiprocessors != 0) return Passed::share;
-  if (!library.get_stream || library.get_stream(call.handle, &operands.stream) != 0) return Passed::off;
-  const Passed why = set_factors(call.compute, call.alpha, call.beta, operands);
-  if (why != Passed::none) return why;
-  if (!follow_each_other(problem, call.stride_a, call.stride_b, call.stride_c)) return Passed::strides;
+  if ((math_mode & kMathModeBits) == kPedanticMath) return Outcome::precision;
+  if (multiprocessors != 0) return Outcome::share;
+  if (!library.get_stream || library.get_stream(call.handle, &operands.stream) != 0) return Outcome::off;
+  const Outcome why = set_factors(call.compute, call.alpha, call.beta, operands);
+  if (why != Outcome::served) return why;
+  if (!follow_each_other(problem, call.stride_a, call.stride_b, call.stride_c)) return Outcome::strides;
   set_matrices(operands, call.a, call.b, call.c);
-  return Passed::none;
+  return Outcome::served;
 }
 
-Passed read_operands(const kscout_matmul_call& call, const Library& library, const GemmProblem& problem,
-                     Operands& operands) noexcept {
+Outcome read_operands(const kscout_matmul_call& call, const Library& library, const GemmProblem& problem,
+                      Operands& operands) noexcept {
   // cublasLtMatmulDescAttributes_t
   constexpr int kBiasPointer = 8, kBiasStride = 10, kMultiprocessors = 15, kBiasType = 26;
   constexpr int kScalePointers[] = {17, 18, 19, 20, 21, 23, 24, 36};
@@ -319,15 +319,15 @@ Passed read_operands(const kscout_matmul_call& call, const Library& library, con
   const Attributes operation(library.get_operation, call.operation);
   const auto pointer = [&](int attribute) { return operation.value<const void*>(attribute, nullptr); };
   for (const int attribute : kScalePointers) {
-    if (pointer(attribute)) return Passed::scales;
+    if (pointer(attribute)) return Outcome::scales;
   }
   for (const int attribute : kScaleModes) {
-    if (operation.value<std::int32_t>(attribute, 0) != 0) return Passed::scales;
+    if (operation.value<std::int32_t>(attribute, 0) != 0) return Outcome::scales;
   }
-  if (operation.value<std::int32_t>(kMultiprocessors, 0) != 0) return Passed::share;
-  if (operation.value<std::int32_t>(1, kR32F) != kR32F) return Passed::factors;
-  const Passed why = set_factors(operation.value<std::int32_t>(0, -1), call.alpha, call.beta, operands);
-  if (why != Passed::none) return why;
+  if (operation.value<std::int32_t>(kMultiprocessors, 0) != 0) return Outcome::share;
+  if (operation.value<std::int32_t>(1, kR32F) != kR32F) return Outcome::factors;
+  const Outcome why = set_factors(operation.value<std::int32_t>(0, -1), call.alpha, call.beta, operands);
+  if (why != Outcome::served) return why;
   bool missing = false;
   const auto matrix = [&](void* layout) { return Matrix(library.get_matrix, layout, missing); };
   const Matrix d = matrix(call.layout_d);
@@ -335,24 +335,24 @@ Passed read_operands(const kscout_matmul_call& call, const Library& library, con
     const Matrix c = matrix(call.layout_c);
     const bool same = c.leading == d.leading && c.stride == d.stride && c.batch == d.batch &&
                       c.rows == d.rows && c.columns == d.columns;
-    if (call.c != call.d || !same) return Passed::addend;
+    if (call.c != call.d || !same) return Outcome::addend;
   }
   if (problem.batch > 1) {
     const Matrix a = matrix(call.layout_a), b = matrix(call.layout_b);
     if (a.batch != d.batch || b.batch != d.batch || !follow_each_other(problem, a.stride, b.stride, d.stride))
-      return Passed::strides;
+      return Outcome::strides;
   }
   if (has_bias(problem.epilogue)) {
     operands.bias = pointer(kBiasPointer);
     const auto type = operation.value<std::int32_t>(kBiasType, kTypeOfD);
     const bool batched = problem.batch > 1 && operation.value<std::int64_t>(kBiasStride, 0) != 0;
-    if (!operands.bias || (type != kTypeOfD && type != d.type) || batched) return Passed::bias;
+    if (!operands.bias || (type != kTypeOfD && type != d.type) || batched) return Outcome::bias;
   }
   set_matrices(operands, call.a, call.b, call.d);
   operands.workspace = call.workspace;
   operands.workspace_bytes = call.workspace_bytes;
   operands.stream = call.stream;
-  return Passed::none;
+  return Outcome::served;
 }
 
 Unread read(const kscout_blas_call& call, GemmProblem& problem) noexcept {

@@ -50,9 +50,9 @@ inline constexpr std::array<std::string_view, 13> kUnreadWords = {
     "a BLAS of which nobody knows whether its integers have 32 or 64 bits",
 };
 
-/// Why a product whose problem is known is left to the library.
-enum class Passed : std::uint8_t {
-  none,
+/// What becomes of a product whose problem is known: it is served, or left to the library, and why.
+enum class Outcome : std::uint8_t {
+  served,
   // the call
   precision,
   factors,
@@ -80,8 +80,8 @@ enum class Passed : std::uint8_t {
   forked,
   failed,
 };
-inline constexpr std::array<std::string_view, 24> kPassedWords = {
-    "",
+inline constexpr std::array<std::string_view, 24> kOutcomeWords = {
+    "served",
     "a compute type or math mode that asks for the library's own arithmetic",
     "alpha and beta of another type than fp32",
     "a limit on the number of multiprocessors",
@@ -145,12 +145,12 @@ Unread read(const kscout_gemm_call& call, const Library& library, GemmProblem& p
 Unread read(const kscout_matmul_call& call, const Library& library, GemmProblem& problem) noexcept;
 Unread read(const kscout_blas_call& call, GemmProblem& problem) noexcept;
 
-/// Sets `operands` of a call that read() accepted, unless a reason is returned. Leaves the workspace of a
-/// handle of cuBLAS to the caller.
-Passed read_operands(const kscout_gemm_call& call, const Library& library, const GemmProblem& problem,
-                     Operands& operands) noexcept;
-Passed read_operands(const kscout_matmul_call& call, const Library& library, const GemmProblem& problem,
-                     Operands& operands) noexcept;
+/// Sets `operands` of a call that read() accepted, unless it returns another outcome than `served`. Leaves
+/// the workspace of a handle of cuBLAS to the caller.
+Outcome read_operands(const kscout_gemm_call& call, const Library& library, const GemmProblem& problem,
+                      Operands& operands) noexcept;
+Outcome read_operands(const kscout_matmul_call& call, const Library& library, const GemmProblem& problem,
+                      Operands& operands) noexcept;
 Operands operands_of(const kscout_blas_call& call) noexcept;
 
 }  // namespace kscout::preload

@@ -19,6 +19,7 @@ void* original(enum kscout_entry entry);
 struct blas_original {
   void* function;              /* null, which is reported, where no loaded library has it */
   int integer_bits;            /* 32 or 64; 0: unknown */
+  const char* library;         /* the file of its code, kept once for each name; "": unknown */
   int (*threads)(void);        /* how many threads the library may use now; null: it does not say */
   struct kscout_openmp openmp; /* that the caller's library uses; `parallel` is null where there is none */
 };

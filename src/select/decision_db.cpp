@@ -1,9 +1,12 @@
 #include "select/decision_db.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <memory>
 
 #include <sqlite3.h>
+#include <unistd.h>
 
 #include <kscout/error.h>
 #include <kscout/selector.h>
@@ -206,6 +209,18 @@ void DecisionDb::put(std::span<const StoredDecision> decisions, std::span<const 
   insert(db, "decision", decisions);
   insert(db, "timing", timings);
   db.run("COMMIT");
+}
+
+void DecisionDb::check_writable() const {
+  if (file_.empty() || !is_absent(file_)) {
+    open_to_write(file_).run("COMMIT");
+    return;
+  }
+  std::filesystem::path folder = file_.parent_path();
+  while (!folder.empty() && is_absent(folder)) folder = folder.parent_path();
+  if (!folder.empty() && (!std::filesystem::is_directory(folder) || access(folder.c_str(), W_OK | X_OK) != 0))
+    fail(Errc::device_failure, "decisions {}: cannot be created in {}: {}", file_.string(), folder.string(),
+         std::filesystem::is_directory(folder) ? std::strerror(errno) : "it is no folder");
 }
 
 std::vector<StoredDecision> DecisionDb::read(const std::optional<DecisionOrigin>& of) const {

@@ -114,6 +114,9 @@ class DecisionDb {
   void put(std::span<const StoredDecision> decisions, std::span<const StoredTiming> timings = {}) const;
   void put(const StoredDecision& decision) const { put(std::span(&decision, 1)); }
 
+  /// Throws what put() would throw, and creates nothing.
+  void check_writable() const;
+
   /// All decisions, or those that are valid for an origin, ordered by problem, device, driver, version and
   /// backend. Empty for a missing file.
   std::vector<StoredDecision> read(const std::optional<DecisionOrigin>& of = {}) const;

@@ -5,11 +5,13 @@
 
 Runs with the Python that has NumPy. Exits with 77 where all of these tests are skipped.
 """
+import contextlib
 import csv
 import glob
 import os
 import re
 import shutil
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -34,14 +36,17 @@ class Case(unittest.TestCase):
                     if not name.startswith(("KSCOUT_", "LD_PRELOAD", "OPENBLAS_", "OMP_"))}
         self.env.update(HOME=self.folder, XDG_DATA_HOME=self.folder, LC_ALL="C", KSCOUT_MODEL_PATH=MODELS)
 
-    def exec(self, function, word, count=0, options=(), python=sys.executable, library="", **env):
-        """The reports of all processes, and how many products were served."""
+    def run_exec(self, function, word, count=0, options=(), python=sys.executable, library="", **env):
         if os.path.exists(self.report):
             os.remove(self.report)
         library = library or (OWN[0] if function == WHEEL else STAND_IN)
-        done = subprocess.run([KSCOUT, "exec", "--report", self.report, *options, "--", python, "-W", "error", PRODUCTS,
+        return subprocess.run([KSCOUT, "exec", "--report", self.report, *options, "--", python, "-W", "error", PRODUCTS,
                                function, library, word, str(count)],
                               env={**self.env, **env}, text=True, capture_output=True, timeout=200, check=False)
+
+    def exec(self, function, word, count=0, **how):
+        """The reports of all processes, and how many products were served."""
+        done = self.run_exec(function, word, count, **how)
         self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
         self.assertTrue(done.stdout.endswith("agree\n"), done.stdout)
         with open(self.report, encoding="utf-8") as file:
@@ -164,6 +169,38 @@ class StandInTest(Case):
         self.assertEqual(served, 14)
         self.assertIn("1 problems timed by --refine: 0 of them keep the library's kernel, 0 are not finished", text)
         self.assertIn("6 passed on: timed for --refine", text)
+
+    def test_later_processes_know_what_was_timed(self):
+        self.exec("sgemm_", "equal")
+        database = os.path.join(self.folder, "kscout", "decisions.sqlite")
+        subprocess.run([KSCOUT, "exec", "--refine", "--", "true"], env=self.env, timeout=60, check=True)
+        self.assertFalse(os.path.exists(database), "nothing was timed")
+        self.exec("sgemm_", "equal", options=["--refine"], STAND_IN_SLEEP_US="50000")
+        with contextlib.closing(sqlite3.connect(database)) as stored:
+            [(config, library, threads)] = stored.execute("SELECT config, backend, limits FROM decision")
+            self.assertEqual(library, os.path.basename(STAND_IN))
+            self.assertTrue(config.startswith("native_gemm_fp32_") and threads.startswith("threads="), (config, threads))
+            for options in ([], ["--refine"]):
+                text, served = self.exec("sgemm_", "equal", options=options)
+                self.assertEqual(served, 20, text)
+                self.assertNotIn("timed", text)
+            with stored:
+                stored.execute("UPDATE decision SET config = 'library'")
+            for options in ([], ["--refine"]):
+                text, served = self.exec("sgemm_", "equal", options=options)
+                self.assertEqual(served, 0)
+                self.assertIn("20 passed on: the library's kernel was faster when both were timed", text)
+            self.assertEqual(self.exec("sgemm_", "equal", KSCOUT_DISABLE="db")[1], 20)
+            with stored:
+                stored.execute("UPDATE decision SET backend = 'another library'")
+            self.assertEqual(self.exec("sgemm_", "equal")[1], 20)
+
+    def test_a_damaged_decision_file_is_said_and_not_used(self):
+        database = os.path.join(self.folder, "decisions.sqlite")
+        with open(database, "w", encoding="utf-8") as file:
+            file.write("no database")
+        said = self.run_exec("sgemm_", "equal", KSCOUT_DB=database).stderr
+        self.assertIn("earlier timings are not used: ", said)
 
 
 if __name__ == "__main__":

@@ -1,25 +1,24 @@
-#include "preload/serve.h"
+#include "preload/gpu.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
-#include <filesystem>
 #include <limits>
 #include <new>
+#include <span>
 #include <string_view>
 #include <utility>
 
 #include <kscout/dispatcher.h>
 #include <kscout/error.h>
 #include <kscout/family.h>
+#include <kscout/provider.h>
 #include <kscout/selector.h>
 #include <kscout/version.h>
 
 #include "backend/cuda/cuda_backend.h"
-#include "core/owners.h"
 #include "core/problem_text.h"
 #include "dispatch/padding.h"
 #include "dispatch/solver.h"
@@ -27,7 +26,6 @@
 #include "preload/apart.h"
 #include "preload/say.h"
 #include "provider/cublaslt/cublaslt.h"
-#include "provider/hopper/hopper.h"
 #include "provider/joint.h"
 #include "select/class_table.h"
 
@@ -40,8 +38,6 @@ constexpr std::uintptr_t kLineAlignment = 16, kWorkspaceAlignment = 256;
 /// Larger workspaces are reserved for captures only by calls on a stream other than the default one, on which
 /// programs warm up before they capture.
 constexpr std::size_t kSmallReserve = std::size_t{64} << 20;
-/// Of policy batch-invariant more: a product without a decision would get the library's bits.
-constexpr std::size_t kMaxDecisions = 16384, kMaxDecisionsInClasses = 1 << 19;
 /// A GPU takes no longer for these than a call costs the CPU.
 constexpr double kSmallFlop = 2e6;
 
@@ -49,56 +45,18 @@ bool is_aligned(const void* address, std::uintptr_t alignment) noexcept {
   return reinterpret_cast<std::uintptr_t>(address) % alignment == 0;
 }
 
-double number_setting(const char* name, double otherwise, std::string& wrong) {
-  const char* const value = std::getenv(name);
-  if (!value || !*value) return otherwise;
-  double number = 0;
-  const char* const end = value + std::strlen(value);
-  const auto [stop, error] = std::from_chars(value, end, number);
-  if (error == std::errc() && stop == end && number >= 0 && std::isfinite(number)) return number;
-  wrong = std::string(name) + "=" + value + " is no number of at least 0";
-  return otherwise;
-}
-
-bool switch_setting(const char* name, std::string& wrong) {
-  const char* const value = std::getenv(name);
-  if (!value || !*value || std::string_view(value) == "0") return false;
-  if (std::string_view(value) != "1") wrong = std::string(name) + "=" + value + " is neither 0 nor 1";
-  return true;
-}
-
-/// Whether KSCOUT_PRELOAD_POLICY names batch-invariant.
-bool policy_setting(std::string& wrong) {
-  const char* const value = std::getenv("KSCOUT_PRELOAD_POLICY");
-  if (!value || !*value || std::string_view(value) == "best") return false;
-  if (std::string_view(value) != "batch-invariant")
-    wrong = std::string("KSCOUT_PRELOAD_POLICY=") + value + " is neither best nor batch-invariant";
-  return true;
-}
-
-/// KSCOUT_DB, or the default file; empty without a home.
-std::filesystem::path decision_file(std::string& wrong) {
-  const char* const named = std::getenv("KSCOUT_DB");
-  const std::filesystem::path file = named && *named ? named : default_decision_db();
-  if (std::string why = why_others_write(file); !why.empty()) wrong = std::move(why);
-  std::error_code error;
-  auto absolute = std::filesystem::absolute(file, error);  // programs change their folder
-  return error ? file : absolute;
-}
-
-/// Whether KSCOUT_DISABLE names the timings, or KSCOUT_FORCE a config, which comes before them.
-bool are_timings_disabled() {
-  if (const char* const forced = std::getenv("KSCOUT_FORCE"); forced && *forced) return true;
-  const char* const disabled = std::getenv("KSCOUT_DISABLE");
-  if (!disabled) return false;
-  const auto names = split(disabled, ',');
-  return std::ranges::find(names, word(ChoiceSource::db)) != names.end();
-}
-
 /// Whether a config stands for the first suggestion of the library.
 bool is_first_suggestion(const KernelConfig& config) {
   const KernelConfig member = member_config(config);
   return member.space == &cublaslt_gemm_space && CublasLtConfig::from(member).suggestion == 1;
+}
+
+/// Whether the kernel reads and writes single elements, at any address.
+bool takes_any_address(const Solution& solution) {
+  const KernelConfig& config = solution.choice.config;
+  const Traits traits = provider(config.space->provider)
+                            .traits(signature_of(solution.form.problem), config, solution.backend->device());
+  return traits.vector_elements == 1;
 }
 
 /// The release of cuBLASLt to which a config is bound; 0: none. Only the first suggestion means the same in
@@ -113,36 +71,8 @@ bool needs_release(const KernelConfig& config, std::int32_t* release = nullptr) 
 
 }  // namespace
 
-ServeSettings ServeSettings::from_environment(std::string& wrong) {
-  ServeSettings settings;
-  settings.min_gain = number_setting("KSCOUT_PRELOAD_MIN_GAIN", 100 * settings.min_gain, wrong) / 100;
-  settings.min_saved_us = number_setting("KSCOUT_PRELOAD_MIN_SAVED_US", settings.min_saved_us, wrong);
-  settings.refine = switch_setting("KSCOUT_PRELOAD_REFINE", wrong);
-  if (const char* const config = std::getenv("CUBLAS_WORKSPACE_CONFIG");
-      settings.refine && config && *config) {
-    settings.refine = false;
-    kscout_say("CUBLAS_WORKSPACE_CONFIG asks for equal results in every run: --refine times nothing");
-  }
-  settings.batch_invariant = policy_setting(wrong);
-  settings.db = decision_file(wrong);
-  return settings;
-}
-
-/// What is done about a problem. Complete before other threads see it; a contest changes the reason later.
-struct Server::Decision {
-  std::atomic<Passed> why = Passed::none;
-  std::unique_ptr<Launch> launch;
-  std::unique_ptr<Contest> contest;  ///< null: the pick is not timed
-  std::size_t workspace_bytes = 0;
-  std::atomic<double> saved_us = 0;
-  bool replaces_wrong = false;
-  bool aligned_a = false, aligned_b = false, aligned_c = false;  ///< addresses have to be aligned
-  std::mutex running;                                            ///< one launch runs in one thread at a time
-  std::atomic<bool> failed = false;
-};
-
 /// Chooses for one element type.
-struct Server::Chooser {
+struct GpuServer::Chooser {
   Selector selector;
   Solver solver;
   bool other_release;  ///< the model's release of cuBLASLt is not the program's
@@ -159,18 +89,11 @@ struct Server::Chooser {
 
 namespace {
 
-/// The original that this thread is about to call for a contest.
-struct TimedCall {
-  Contest* contest = nullptr;
-  Contest::Turn turn;
-  EventTimer::Span span;
-  void* stream = nullptr;
-};
-thread_local TimedCall timed_call;
+thread_local TimedOriginal<GpuServer::Decision, EventTimer> timed_original;
 
 }  // namespace
 
-Server::Server(kscout_find find, const ServeSettings& settings, std::string off)
+GpuServer::GpuServer(kscout_find find, const ServeSettings& settings, std::string off)
     : settings_(settings), find_(find) {
   if (off.empty()) off = cuda_missing();
   driver_ = Driver::found_by(find);
@@ -180,16 +103,16 @@ Server::Server(kscout_find find, const ServeSettings& settings, std::string off)
   if (!off.empty()) turn_off(off);
 }
 
-Server::~Server() = default;
+GpuServer::~GpuServer() = default;
 
-void Server::turn_off(const std::string& why) noexcept {
+void GpuServer::turn_off(const std::string& why) noexcept {
   std::call_once(turned_off_, [&] {
     why.copy(off_reason_.data(), off_reason_.size() - 1);
     off_.store(true, std::memory_order_release);
   });
 }
 
-bool Server::give_back() noexcept {
+bool GpuServer::give_back() noexcept {
   StreamWorkspaces* const workspaces = opened_workspaces_.load(std::memory_order_acquire);
   void* context = nullptr;
   if (off_ || !workspaces || driver_.current(&context) != 0 || context != context_) return false;
@@ -198,104 +121,93 @@ bool Server::give_back() noexcept {
   return workspaces->give_back();
 }
 
-void Server::in_child() noexcept {
+void GpuServer::in_child() noexcept {
   // Threads of the parent may have held any lock.
   if (!off_) std::strcpy(off_reason_.data(), "a forked process has no GPU");
   off_ = true;
-  served_ = saved_ns_ = wrong_suggestions_ = 0;
-  contests_ = refined_ = library_kept_ = 0;
-  for (auto& count : passed_) count = 0;
+  tally_.forget();
 }
 
-const char* Server::off_reason() const noexcept {
+const char* GpuServer::off_reason() const noexcept {
   return off_.load(std::memory_order_acquire) ? off_reason_.data() : "";
 }
 
-const char* Server::restriction() const noexcept {
+const char* GpuServer::restriction() const noexcept {
   return restricted_.load(std::memory_order_acquire) ? restriction_.data() : "";
 }
 
-void Server::restrict(const std::string& why) noexcept {
+void GpuServer::restrict(const std::string& why) noexcept {
   if (restricted_) return;
   why.copy(restriction_.data(), restriction_.size() - 1);
   restricted_.store(true, std::memory_order_release);
 }
 
-std::uint64_t Server::given_back() const noexcept {
+std::uint64_t GpuServer::given_back() const noexcept {
   const StreamWorkspaces* const workspaces = opened_workspaces_.load(std::memory_order_acquire);
   return workspaces ? workspaces->given_back() : 0;
 }
 
-ServeCounts Server::counts() const noexcept {
-  ServeCounts counts{.served = served_,
-                     .wrong_suggestions = wrong_suggestions_,
-                     .saved_us = static_cast<double>(saved_ns_.load()) / 1e3,
-                     .given_back = given_back(),
-                     .contests = contests_,
-                     .refined = refined_,
-                     .library_kept = library_kept_};
-  std::ranges::transform(passed_, counts.passed.begin(), [](const auto& count) { return count.load(); });
-  return counts;
-}
-
-void Server::exchange_capture_mode() noexcept {
+void GpuServer::exchange_capture_mode() noexcept {
   static thread_local int mode = CaptureAside::kRelaxed;
   driver_.exchange_capture_mode(&mode);
 }
 
-Server::Known Server::recall(const GemmProblem& problem) noexcept {
-  if (off_.load(std::memory_order_acquire)) return {Passed::off};
-  if (flop_count(problem) < kSmallFlop && !settings_.batch_invariant) return {Passed::small};
-  Decision* const decision = look_up(problem);
-  return {decision ? decision->why.load(kRelaxed) : Passed::none, decision};
+GpuServer::Known GpuServer::recall(const GemmProblem& problem) noexcept {
+  if (off_.load(std::memory_order_acquire)) return {Outcome::off};
+  if (flop_count(problem) < kSmallFlop && !settings_.batch_invariant) return {Outcome::small};
+  Decision* const decision = decisions_.find(problem);
+  return {decision ? decision->outcome.load(kRelaxed) : Outcome::served, decision};
 }
 
-Passed Server::serve(const GemmProblem& problem, const Known& known, const Operands& operands) noexcept {
-  Passed why = Passed::failed;
+Outcome GpuServer::serve(const GemmProblem& problem, const Known& known, const Operands& operands) noexcept {
+  Outcome outcome = Outcome::failed;
   try {
-    why = try_serve(problem, known.decision, operands);
+    outcome = try_serve(problem, known.decision, operands);
   } catch (const PartialResult& error) {
     kscout_say("a kernel failed after it had added to C, which nothing can undo: %s", error.what());
     std::abort();
   } catch (const std::bad_alloc&) {
-    why = Passed::memory;
+    outcome = Outcome::memory;
   } catch (...) {  // the library computes it
   }
-  pass(why);
-  if (why == Passed::capture) exchange_capture_mode();
-  return why;
+  if (outcome == Outcome::capture) exchange_capture_mode();
+  return tally_.count(outcome);
 }
 
-void Server::after_original(int status) noexcept {
-  const TimedCall call = std::exchange(timed_call, {});
-  if (!call.contest) return exchange_capture_mode();
-  if (!call.turn.timed) return;
-  const bool is_recorded = timer_.stop(call.span, call.stream) && status == 0;
-  call.contest->add(call.turn, call.span, is_recorded, timer_);
+void GpuServer::after_original(int status) noexcept {
+  const auto [one, turn, span, stream] = std::exchange(timed_original, {});
+  if (!one) return exchange_capture_mode();
+  if (turn.timed) add(*one, turn, span, timer_.stop(span, stream) && status == 0);
 }
 
-Passed Server::try_serve(const GemmProblem& problem, Decision* one, const Operands& operands) {
-  if (operands.alpha == 0) return Passed::nothing;  // kernels of libraries keep a NaN of A
+void GpuServer::add(Decision& one, const Turn& turn, const EventTimer::Span& span,
+                    bool is_recorded) noexcept {
+  const std::scoped_lock lock(contesting_);
+  one.contest->add(turn, span, is_recorded, timer_);
+}
+
+Outcome GpuServer::try_serve(const GemmProblem& problem, Decision* one, const Operands& operands) {
+  if (operands.alpha == 0) return Outcome::nothing;  // kernels of libraries keep a NaN of A
   void* context = nullptr;
-  if (driver_.current(&context) != 0 || !context) return Passed::gpu;
+  if (driver_.current(&context) != 0 || !context) return Outcome::gpu;
   void* first = nullptr;
-  if (!context_.compare_exchange_strong(first, context) && first != context) return Passed::gpu;
+  if (!context_.compare_exchange_strong(first, context) && first != context) return Outcome::gpu;
   if (!one) {
-    if (driver_.captures(operands.stream)) return Passed::capture;
-    if (!(one = decide(problem))) return off_ ? Passed::off : Passed::failed;
-    if (const Passed why = one->why; why != Passed::none) return why;
+    if (driver_.captures(operands.stream)) return Outcome::capture;
+    if (!(one = decide(problem))) return off_ ? Outcome::off : Outcome::failed;
+    if (const Outcome outcome = one->outcome; outcome != Outcome::served) return outcome;
   } else if (one->failed.load(kRelaxed)) {
-    return Passed::failed;
+    return Outcome::failed;
   }
   if ((one->aligned_a && !is_aligned(operands.a, kLineAlignment)) ||
       (one->aligned_b && !is_aligned(operands.b, kLineAlignment)) ||
       (one->aligned_c && !is_aligned(operands.c, kLineAlignment)) ||
       !is_aligned(operands.bias, kLineAlignment))
-    return Passed::address;
-  const bool undecided = one->contest && !one->contest->is_over();
+    return Outcome::address;
+  const bool undecided = one->is_undecided();
   if (undecided) {
-    settle(*one);
-    if (const Passed why = one->why; why != Passed::none) return why;
+    end_contest(*one);
+    if (const Outcome outcome = one->outcome; outcome != Outcome::served) return outcome;
   }
   void* workspace = nullptr;
   StreamWorkspaces::Hold hold;
@@ -309,17 +221,20 @@ Passed Server::try_serve(const GemmProblem& problem, Decision* one, const Operan
       const CaptureAside aside(driver_);
       hold = workspaces_->hold();
       workspace = workspaces_->take(operands.stream, one->workspace_bytes, capturing);
-      if (!workspace) return capturing ? Passed::capture : Passed::memory;
+      if (!workspace) return capturing ? Outcome::capture : Outcome::memory;
       if (!capturing && (one->workspace_bytes <= kSmallReserve || operands.stream))
         workspaces_->reserve(one->workspace_bytes);
     }
   }
-  Contest::Turn turn;
-  if (undecided && !driver_.captures(operands.stream)) turn = one->contest->next();
+  Turn turn;
+  if (undecided && !driver_.captures(operands.stream)) {
+    const std::scoped_lock lock(contesting_);
+    turn = one->contest->next();
+  }
   const EventTimer::Span span = turn.timed ? timer_.start(operands.stream) : EventTimer::Span();
   if (turn.library) {
-    timed_call = {one->contest.get(), turn, span, operands.stream};
-    return Passed::timed;
+    timed_original = {one, turn, span, operands.stream};
+    return Outcome::timed;
   }
   try {
     const std::scoped_lock lock(one->running);
@@ -333,39 +248,52 @@ Passed Server::try_serve(const GemmProblem& problem, Decision* one, const Operan
                      workspace, {operands.stream});
   } catch (...) {
     one->failed = true;
-    if (turn.timed) one->contest->add(turn, span, false, timer_);
+    if (turn.timed) add(*one, turn, span, false);
     throw;
   }
-  if (turn.timed) one->contest->add(turn, span, timer_.stop(span, operands.stream), timer_);
-  served_.fetch_add(1, kRelaxed);
-  saved_ns_.fetch_add(static_cast<std::uint64_t>(1e3 * one->saved_us), kRelaxed);
-  if (one->replaces_wrong) wrong_suggestions_.fetch_add(1, kRelaxed);
-  return Passed::none;
+  if (turn.timed) add(*one, turn, span, timer_.stop(span, operands.stream));
+  tally_.saved_ns.fetch_add(static_cast<std::uint64_t>(1e3 * one->saved_us), kRelaxed);
+  if (one->replaces_wrong) tally_.wrong_suggestions.fetch_add(1, kRelaxed);
+  return Outcome::served;
 }
 
-void Server::settle(Decision& one) noexcept {
-  std::optional<Contest::Result> result;
+void GpuServer::end_contest(Decision& one) noexcept {
+  std::optional<ContestResult> result;
   {
+    const std::scoped_lock lock(contesting_);
     const CaptureAside aside(driver_);
-    result = one.contest->result(timer_);
+    result = settle(one, timer_, tally_);
   }
   if (!result) return;
-  refined_.fetch_add(1, kRelaxed);
-  if (result->is_library_faster()) {
-    library_kept_.fetch_add(1, kRelaxed);
-    one.why = Passed::slower;
-  } else {
-    one.saved_us = result->library_us - result->pick_us;
-  }
-  try {
-    run_apart(
-        [&] { store(one.contest->pick(), *result, library_config(), print(kLimits), *gpu_, settings_.db); });
-  } catch (const std::exception& error) {  // other processes have to time the problem again
-    if (!reported_lost_.exchange(true)) kscout_say("what --refine timed is not stored: %s", error.what());
-  }
+  if (!result->is_library_faster()) one.saved_us = result->library_us - result->pick_us;
+  keep([&] { store(one, *result); });
 }
 
-std::optional<Solution> Server::timed_form(const GemmProblem& problem) const {
+void GpuServer::store(const Decision& one, const ContestResult& result) const {
+  const Decision::Pick& pick = one.pick;
+  const KernelConfig library = library_config(), ours = member_config(pick.config);
+  Fastest fastest{.time_us = result.pick_us, .next_us = result.library_us, .timed = 2};
+  if (result.is_library_faster()) {
+    std::swap(fastest.time_us, fastest.next_us);
+  } else if (pick.copies_us > 0) {
+    // The kernel's time on the copies. Nothing else was timed on them.
+    fastest.time_us = std::max(fastest.time_us - pick.copies_us, 0.1 * fastest.time_us);
+    fastest.next_us = Choice::unknown;
+    fastest.timed = 1;
+  }
+  StoredDecision decision = result.is_library_faster() ? decision_of(one.key, library, fastest, *gpu_)
+                                                       : decision_of(pick.form, ours, fastest, *gpu_);
+  decision.limits = print(kLimits);
+  std::vector<StoredTiming> timings;
+  if (!(pick.copies_us > 0)) {
+    const Signature signature = signature_of(one.key);
+    timings = {timing_of(one.key, config_name(signature, library), result.library_us, *gpu_),
+               timing_of(one.key, config_name(signature, ours), result.pick_us, *gpu_)};
+  }
+  DecisionDb(settings_.db).put(std::span(&decision, 1), timings);
+}
+
+std::optional<Solution> GpuServer::timed_form(const GemmProblem& problem) const {
   for (const auto& [form, chosen_for] : aligned_forms(problem)) {
     const Choice* const timed = timings_.find(form.problem, kLimits);
     // Decisions about the form's problem itself know the time of a second config.
@@ -379,54 +307,28 @@ std::optional<Solution> Server::timed_form(const GemmProblem& problem) const {
   return std::nullopt;
 }
 
-KernelConfig Server::library_config() const {
+KernelConfig GpuServer::library_config() const {
   return CublasLtConfig{.version = release_, .suggestion = 1}.kernel_config();
 }
 
-bool Server::is_library(const KernelConfig& config) const {
+bool GpuServer::is_library(const KernelConfig& config) const {
   if (!is_first_suggestion(config)) return false;
   const std::int32_t of = CublasLtConfig::from(member_config(config)).version;
   return of == 0 || of == release_;
 }
 
-Server::Decision* Server::look_up(const GemmProblem& problem) {
-  const std::shared_lock lock(looking_);
-  const auto found = decisions_.find(problem);
-  return found == decisions_.end() ? nullptr : found->second.get();
-}
-
-Server::Decision* Server::decide(const GemmProblem& problem) {
+GpuServer::Decision* GpuServer::decide(const GemmProblem& problem) {
   const std::scoped_lock lock(deciding_);
-  if (Decision* const found = look_up(problem)) return found;
-  if (decisions_.size() >= (settings_.batch_invariant ? kMaxDecisionsInClasses : kMaxDecisions))
-    return nullptr;
+  if (Decision* const found = decisions_.find(problem)) return found;
   const CaptureAside aside(driver_);
   if (!open_) run_apart([&] { open(); });
   if (off_) return nullptr;
-  auto decision = std::make_unique<Decision>();
-  try {
-    run_apart([&] {
-      settings_.batch_invariant ? choose_in_class(problem, *decision) : choose(problem, *decision);
-    });
-  } catch (const Error& error) {
-    decision->why = error.code() == Errc::unsupported ? Passed::kernel : Passed::failed;
-    if (settings_.batch_invariant) {
-      decision->why = Passed::classes;
-      report_without_class(error.what());
-    }
-  } catch (const std::bad_alloc&) {  // the next call tries again
-    throw;
-  } catch (const std::exception&) {
-    decision->why = Passed::failed;
-  }
-  const bool has_contest = decision->contest != nullptr;
-  const std::scoped_lock changing(looking_);
-  Decision* const kept = decisions_.emplace(problem, std::move(decision)).first->second.get();
-  if (has_contest) contests_.fetch_add(1, kRelaxed);
-  return kept;
+  return decisions_.add(problem, tally_, [&](Decision& made) {
+    settings_.batch_invariant ? choose_in_class(problem, made) : choose(problem, made);
+  });
 }
 
-void Server::open() {
+void GpuServer::open() {
   open_ = true;
   int device = 0;
   void* primary = nullptr;
@@ -451,7 +353,7 @@ void Server::open() {
   }
 }
 
-void Server::compare_releases() {
+void GpuServer::compare_releases() {
   const auto get_version = reinterpret_cast<std::size_t (*)()>(find_("libcublasLt", "cublasLtGetVersion"));
   release_ = get_version ? static_cast<std::int32_t>(get_version()) : 0;
   const std::string theirs = release_ ? std::to_string(release_) : "of an unknown release";
@@ -463,7 +365,7 @@ void Server::compare_releases() {
              "; build it for the same major version, or set KSCOUT_CUBLASLT to the program's library");
 }
 
-Server::Chooser* Server::chooser(const GemmProblem& problem) {
+GpuServer::Chooser* GpuServer::chooser(const GemmProblem& problem) {
   const auto [found, is_new] = choosers_.try_emplace(problem.dtype_a);
   if (!is_new) return found->second.get();
   const auto model = find_model(Op::gemm, problem.dtype_a, gpu_->device(), DevicePolicy::same_arch);
@@ -498,20 +400,15 @@ Server::Chooser* Server::chooser(const GemmProblem& problem) {
   return found->second.get();
 }
 
-void report_without_class(const char* why) noexcept {
-  static std::atomic<bool> reported = false;
-  if (!reported.exchange(true)) kscout_say("%s (--report counts such calls)", why);
-}
-
-void Server::set_alignment(const Solution& solution, Decision& decision) {
-  const bool any_address = solution.choice.config.space->provider == hopper_provider().name();
+void GpuServer::set_alignment(const Solution& solution, Decision& decision) {
+  const bool any_address = takes_any_address(solution);
   decision.workspace_bytes = decision.launch->workspace_bytes();
   decision.aligned_a = !any_address && !solution.form.copies_a;
   decision.aligned_b = !any_address && !solution.form.copies_b;
   decision.aligned_c = !any_address && !solution.form.copies_c;
 }
 
-void Server::choose_in_class(const GemmProblem& problem, Decision& decision) {
+void GpuServer::choose_in_class(const GemmProblem& problem, Decision& decision) {
   const Limits limits = {.deterministic = true, .batch_invariant = true};
   if (!classes_) {
     Registry registry;
@@ -524,17 +421,17 @@ void Server::choose_in_class(const GemmProblem& problem, Decision& decision) {
   }
   Solution solution = classes_->solve(problem, gpu_->space(), limits);
   if (!same_library_ && needs_release(solution.choice.config)) {
-    decision.why = Passed::release;
+    decision.outcome = Outcome::release;
     return;
   }
   decision.launch = classes_->make_ready(problem, solution, limits);
   set_alignment(solution, decision);
 }
 
-void Server::choose(const GemmProblem& problem, Decision& decision) {
+void GpuServer::choose(const GemmProblem& problem, Decision& decision) {
   Chooser* const by = chooser(problem);
   if (!by) {
-    decision.why = Passed::model;
+    decision.outcome = Outcome::model;
     return;
   }
   // The library also suggests algorithms that are known to give wrong results.
@@ -545,22 +442,22 @@ void Server::choose(const GemmProblem& problem, Decision& decision) {
   }
   if (const Choice* const timed = timings_.find(problem, kLimits);
       timed && is_library(timed->config) && !decision.replaces_wrong) {
-    decision.why = Passed::slower;
+    decision.outcome = Outcome::slower;
     return;
   }
   const std::optional<Solution> known = timed_form(problem);
   Solution solution = known ? *known : by->solver.solve(problem, gpu_->space(), kLimits);
   if (by->other_release &&
       needs_release(solution.choice.config)) {  // KSCOUT_FORCE, or timed under another one
-    decision.why = Passed::release;
+    decision.outcome = Outcome::release;
     return;
   }
   decision.launch = by->solver.make_ready(problem, solution, kLimits);
   const ChoiceSource source = solution.choice.decided_by;
   const bool forced = source == ChoiceSource::forced;
-  const bool any_address = solution.choice.config.space->provider == hopper_provider().name();
+  const bool any_address = takes_any_address(solution);
   if (!forced && source != ChoiceSource::model && source != ChoiceSource::db && !any_address) {
-    decision.why = Passed::model;
+    decision.outcome = Outcome::model;
     return;
   }
   const ExecutionForm& form = solution.form;
@@ -578,12 +475,12 @@ void Server::choose(const GemmProblem& problem, Decision& decision) {
   decision.saved_us = std::isnan(saved_us) ? 0 : std::max(saved_us, 0.0);
   const bool gains = saved_us >= settings_.min_gain * ours_us && saved_us >= settings_.min_saved_us;
   if (own || !(is_timed || gains || forced || decision.replaces_wrong)) {
-    decision.why = Passed::gain;
+    decision.outcome = Outcome::gain;
     return;
   }
   if (settings_.refine && !is_timed && !forced && !decision.replaces_wrong) {
-    decision.contest = std::make_unique<Contest>(
-        Contest::Pick{problem, form.problem, solution.choice.config, solution.copies_us});
+    decision.contest = std::make_unique<Contest<EventTimer>>(Order::alternating);
+    decision.pick = {form.problem, solution.choice.config, solution.copies_us};
   }
   set_alignment(solution, decision);
   if (decision.replaces_wrong && !std::exchange(reported_wrong_, true)) {

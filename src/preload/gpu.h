@@ -2,9 +2,9 @@
 /// \file
 /// Computes a program's products with the configs that KernelScout's models choose.
 ///
-///     Server server(find, settings, /*off=*/"");
-///     const Server::Known known = server.recall(problem);
-///     if (known.why != Passed::none || server.serve(problem, known, operands) != Passed::none)
+///     GpuServer server(find, settings, /*off=*/"");
+///     const GpuServer::Known known = server.recall(problem);
+///     if (known.outcome != Outcome::served || server.serve(problem, known, operands) != Outcome::served)
 ///       call_the_original();
 ///
 /// The first product opens backend `cuda` on the GPU that is current then. Each problem is decided once, at
@@ -15,11 +15,9 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <shared_mutex>
 #include <string>
 #include <unordered_map>
 
@@ -28,8 +26,9 @@
 #include <kscout/problem.h>
 
 #include "preload/calls.h"
+#include "preload/decide.h"
+#include "preload/events.h"
 #include "preload/read_calls.h"
-#include "preload/refine.h"
 #include "preload/workspaces.h"
 #include "select/decision_db.h"
 
@@ -39,66 +38,50 @@ class Solver;
 
 namespace kscout::preload {
 
-struct ServeSettings {
-  /// By how much the model must expect the library's own suggestion to take longer than our choice.
-  double min_gain = 0.02;
-  /// And by how many microseconds: a call costs the CPU about this much.
-  double min_saved_us = 1;
-  /// Whether to time picks against the library's own kernels. Not where CUBLAS_WORKSPACE_CONFIG asks for
-  /// equal bits in every run.
-  bool refine = false;
-  /// Serves every product of a weight that has a class, by the class (Limits::batch_invariant), and no other.
-  bool batch_invariant = false;
-  /// Timings of earlier processes; those of this one are added.
-  std::filesystem::path db = {};
-
-  /// Reads KSCOUT_PRELOAD_MIN_GAIN (percent), KSCOUT_PRELOAD_MIN_SAVED_US, KSCOUT_PRELOAD_REFINE,
-  /// KSCOUT_PRELOAD_POLICY and KSCOUT_DB; `wrong` receives a text for a setting that is no number of at least
-  /// 0, neither 0 nor 1, or no policy.
-  static ServeSettings from_environment(std::string& wrong);
-};
-
-/// What a server did; for reports.
-struct ServeCounts {
-  std::uint64_t served = 0, wrong_suggestions = 0;
-  double saved_us = 0;           ///< by the model, or as timed
-  std::uint64_t given_back = 0;  ///< how often workspaces were released because the program needed memory
-  /// Problems timed by --refine: begun, finished, and those where the library's kernel was faster.
-  std::uint64_t contests = 0, refined = 0, library_kept = 0;
-  std::array<std::uint64_t, kPassedWords.size()> passed{};
-};
-
-/// Says once in a process on standard error why policy batch-invariant passes a product on.
-void report_without_class(const char* why) noexcept;
-
-class Server {
+class GpuServer {
  public:
   /// `off`: a reason to serve nothing; empty: none.
-  Server(kscout_find find, const ServeSettings& settings, std::string off);
-  ~Server();
-  Server(const Server&) = delete;
-  Server& operator=(const Server&) = delete;
+  GpuServer(kscout_find find, const ServeSettings& settings, std::string off);
+  ~GpuServer();
+  GpuServer(const GpuServer&) = delete;
+  GpuServer& operator=(const GpuServer&) = delete;
 
-  struct Decision;
+  /// What is done about a problem.
+  struct Decision : BasicDecision<GemmProblem, EventTimer> {
+    using BasicDecision::BasicDecision;
+    std::unique_ptr<Launch> launch;
+    /// Of a contest: the pick computes the problem itself, or a form of it on copies that take so long.
+    struct Pick {
+      Problem form;
+      KernelConfig config;
+      double copies_us = 0;
+    } pick = {};
+    std::size_t workspace_bytes = 0;
+    std::atomic<double> saved_us = 0;
+    bool replaces_wrong = false;
+    bool aligned_a = false, aligned_b = false, aligned_c = false;  ///< addresses have to be aligned
+    std::mutex running;  ///< one launch runs in one thread at a time
+    std::atomic<bool> failed = false;
+  };
   /// What is known of a problem before its operands are read.
   struct Known {
-    Passed why = Passed::none;     ///< not none: no call of the problem is served
-    Decision* decision = nullptr;  ///< null: the problem is new
+    Outcome outcome = Outcome::served;  ///< another: no call of the problem is served
+    Decision* decision = nullptr;       ///< null: the problem is new
   };
   Known recall(const GemmProblem& problem) noexcept;
 
   /// Enqueues the product; or returns why the library has to compute it. C is unchanged then. `known` is
-  /// recall() of the problem, with no reason.
-  Passed serve(const GemmProblem& problem, const Known& known, const Operands& operands) noexcept;
+  /// recall() of the problem, with outcome `served`.
+  Outcome serve(const GemmProblem& problem, const Known& known, const Operands& operands) noexcept;
   /// Whether after_original() has to follow the original of a call for which serve() returned this reason:
   /// the call is timed; or a graph is captured, and the thread may load kernels until then, because a program
   /// that warms up first has not made the original do so.
-  static constexpr bool watches(Passed why) noexcept {
-    return why == Passed::capture || why == Passed::timed;
+  static constexpr bool watches(Outcome outcome) noexcept {
+    return outcome == Outcome::capture || outcome == Outcome::timed;
   }
   void after_original(int status) noexcept;
   /// Counts a product that is passed on without serve().
-  void pass(Passed why) noexcept { passed_[static_cast<std::size_t>(why)].fetch_add(1, kRelaxed); }
+  void pass(Outcome why) noexcept { tally_.count(why); }
 
   /// Releases workspaces outside of captures. Returns whether there were any.
   bool give_back() noexcept;
@@ -106,7 +89,9 @@ class Server {
   /// A child process has no GPU context: it serves nothing.
   void in_child() noexcept;
 
-  ServeCounts counts() const noexcept;
+  const Tally& tally() const noexcept { return tally_; }
+  /// How often workspaces were released because the program needed memory.
+  std::uint64_t given_back() const noexcept;
   /// Why nothing is served; empty while anything may be.
   const char* off_reason() const noexcept;
   /// Which release of cuBLASLt restricts what is served; empty: none does.
@@ -115,13 +100,9 @@ class Server {
  private:
   static constexpr auto kRelaxed = std::memory_order_relaxed;
   struct Chooser;
-  struct Hash {
-    std::size_t operator()(const GemmProblem& problem) const noexcept { return quick_hash(problem); }
-  };
 
-  Passed try_serve(const GemmProblem& problem, Decision* one, const Operands& operands);
+  Outcome try_serve(const GemmProblem& problem, Decision* one, const Operands& operands);
   void exchange_capture_mode() noexcept;
-  Decision* look_up(const GemmProblem& problem);
   Decision* decide(const GemmProblem& problem);
   void choose(const GemmProblem& problem, Decision& decision);
   /// The same under policy batch-invariant.
@@ -134,9 +115,12 @@ class Server {
   /// From now on, only copies and kernels that need no cuBLASLt are served.
   void restrict(const std::string& why) noexcept;
   void turn_off(const std::string& why) noexcept;
-  std::uint64_t given_back() const noexcept;
+  void add(Decision& one, const Turn& turn, const EventTimer::Span& span, bool is_recorded) noexcept;
   /// Ends the contest of a decision whose samples are known.
-  void settle(Decision& decision) noexcept;
+  void end_contest(Decision& one) noexcept;
+  /// Stores the faster of the pick and the library's kernel as a decision, and both times as timings. Of a
+  /// pick on copies, the kernel's own time is stored without the copies, and no timings.
+  void store(const Decision& one, const ContestResult& result) const;
   /// The pick on copies that was faster than the library when both were timed.
   std::optional<Solution> timed_form(const GemmProblem& problem) const;
   /// The config that stands for the library's own kernel, of the release that the program has loaded.
@@ -161,18 +145,15 @@ class Server {
   DecisionTable timings_;     ///< of the decision file
   std::int32_t release_ = 0;  ///< of the program's cuBLASLt; 0: unknown
   bool same_library_ = true;  ///< backend cuda uses the program's cuBLASLt
-  std::atomic<bool> reported_lost_ = false;
 
   std::atomic<void*> context_ = nullptr;  ///< of the first product
-  std::shared_mutex looking_;
-  std::unordered_map<GemmProblem, std::unique_ptr<Decision>, Hash> decisions_;
+  DecisionMap<Decision> decisions_{settings_};
+  std::mutex contesting_;  ///< guards the contests
   std::unique_ptr<StreamWorkspaces> workspaces_;
   std::atomic<StreamWorkspaces*> opened_workspaces_ = nullptr;
   EventTimer timer_{driver_};
 
-  std::atomic<std::uint64_t> served_ = 0, saved_ns_ = 0, wrong_suggestions_ = 0;
-  std::atomic<std::uint64_t> contests_ = 0, refined_ = 0, library_kept_ = 0;
-  std::array<std::atomic<std::uint64_t>, kPassedWords.size()> passed_{};
+  Tally tally_;
 };
 
 }  // namespace kscout::preload
