@@ -236,6 +236,7 @@ ModelTarget read_target(Sections& sections, const Json& json) {
   target.target = parse<Target>(text_at(json, "target"));
   target.offset = number_at(json, "offset");
   target.slope = number_at(json, "slope");
+  if (json.contains("scale")) target.scale = parse<Scale>(text_at(json, "scale"));
   target.forest = parse_forest(sections.get(KsfKind::forest, count_at(json, "forest"), "forests"));
   return target;
 }
