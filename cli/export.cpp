@@ -18,6 +18,7 @@
 #include "op/problem_sets.h"
 #include "options.h"
 #include "outputs.h"
+#include "provider/ck_tile/export/ck_model.h"
 #include "tuned.h"
 #include "verbs.h"
 
@@ -33,7 +34,8 @@ enum class ExportFormat : std::uint8_t {
   tunableop,
   hipblaslt,
   miopen_find_db,
-  moe_json
+  moe_json,
+  ck_model
 };
 
 }  // namespace
@@ -43,8 +45,8 @@ enum class ExportFormat : std::uint8_t {
 template <>
 struct kscout::EnumWords<kscout::cli::ExportFormat> {
   static constexpr std::string_view what = "format";
-  static constexpr std::array<std::string_view, 7> words = {
-      "header", "lightgbm", "json", "tunableop", "hipblaslt", "miopen-find-db", "moe-json"};
+  static constexpr std::array<std::string_view, 8> words = {
+      "header", "lightgbm", "json", "tunableop", "hipblaslt", "miopen-find-db", "moe-json", "ck-model"};
 };
 
 namespace kscout::cli {
@@ -228,6 +230,7 @@ std::string model_text(const ExportOptions& options) {
     case ExportFormat::hipblaslt:
     case ExportFormat::miopen_find_db:
     case ExportFormat::moe_json:
+    case ExportFormat::ck_model:
       break;
   }
   return {};
@@ -269,6 +272,22 @@ std::string moe_text(const ExportOptions& options) {
   return file + "\n";
 }
 
+/// Writes a folder for CK Tile's scripts.
+void export_ck_model(const ExportOptions& options) {
+  if (options.model.empty()) fail(Errc::invalid_argument, "which model? give --model FOLDER");
+  if (options.out.empty() || options.out == "-")
+    fail(Errc::invalid_argument, "--format ck-model writes a folder; give --out FOLDER");
+  if (!options.shapes.empty() || !options.measured.empty() || !options.name_space.empty())
+    fail(Errc::invalid_argument,
+         "--format ck-model takes no --problems, --measurements and --namespace; leave them out");
+  const std::filesystem::path manifest = std::filesystem::path(options.model) / "train_manifest.json";
+  const auto files = ck_model_files(Model::load(options.model),
+                                    {.target = asked_target(options),
+                                     .manifest = is_absent(manifest) ? std::filesystem::path() : manifest});
+  write_new_folder(options.out, files);
+  fmt::print(stderr, "{}: {} files\n", options.out, files.size());
+}
+
 void export_verb(const ExportOptions& options) {
   if (!options.validators.empty() && options.format != ExportFormat::tunableop)
     fail(Errc::invalid_argument, "--validators is for --format tunableop; leave it out");
@@ -281,6 +300,7 @@ void export_verb(const ExportOptions& options) {
   if (!moe && of_moe)
     fail(Errc::invalid_argument,
          "--top-k, --device-name, --block-shape and --out-folder are for --format moe-json; leave them out");
+  if (options.format == ExportFormat::ck_model && options.tuned.empty()) return export_ck_model(options);
   const std::string text = moe                                         ? moe_text(options)
                            : !options.tuned.empty()                    ? tuned_text(options)
                            : options.format == ExportFormat::tunableop ? tunableop_text(options)
@@ -349,7 +369,8 @@ void setup_export(CLI::App& verb, ReadBests read) {
       "tunableop tuned GEMMs for PyTorch's TunableOp, which reads cuBLASLt's algorithms\n"
       "hipblaslt tuned GEMMs of --tuned for HIPBLASLT_TUNING_OVERRIDE_FILE\n"
       "miopen-find-db  find databases of --tuned, *.ufdb.txt\n"
-      "moe-json  the table of a mixture-of-experts layer that vLLM and SGLang read\n\n"
+      "moe-json  the table of a mixture-of-experts layer that vLLM and SGLang read\n"
+      "ck-model  a folder for CK Tile's scripts, of a model with a published schema (--out: a new folder)\n\n"
       "examples\n"
       "  kscout export --model models/gemm_fp32_zen3-2c --out gemm_fp32.h\n"
       "  kscout export --model models/conv_fwd_bf16_gfx950 --out conv_fwd.h\n"
@@ -359,7 +380,8 @@ void setup_export(CLI::App& verb, ReadBests read) {
       "  kscout export --model models/gemm_bf16_h200 --format tunableop --problems llm --out tuned0.csv\n"
       "  kscout export --format moe-json --measurements layer.parquet --top-k 8 --device-name 'NVIDIA H200' "
       "--out "
-      "tables\n\n"
+      "tables\n"
+      "  kscout export --model models/ck --format ck-model --out grouped_conv_forward_bf16_gfx950\n\n"
       "exit status: 0 done, 2 wrong arguments, 3 no config can take a problem, 4 file failure");
   verb.callback([options] { export_verb(*options); });
 }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <sstream>
 #include <unordered_set>
 
 #include <fmt/format.h>
@@ -15,6 +14,7 @@
 #include "family/family_file.h"
 #include "outputs.h"
 #include "provider/ck_tile/family/ck_builder.h"
+#include "provider/kernel_list.h"
 #include "verbs.h"
 
 namespace kscout::cli {
@@ -22,36 +22,14 @@ namespace {
 
 std::int64_t as_json_count(std::size_t count) { return static_cast<std::int64_t>(count); }
 
-/// Reads kernel names from a file: the `kernels` of a JSON document, else one a line.
+/// Reads kernel names from a file.
 std::vector<NamedConfig> read_names(const std::string& path) {
-  const std::string text = read_plain_text(path);
   std::vector<NamedConfig> named;
-  if (text.starts_with('{')) {
-    const auto json = Json::parse(text, nullptr, false);
-    const auto is_named = [](const Json& kernel) {
-      return kernel.is_object() && kernel.contains("name") && kernel["name"].is_string();
-    };
-    if (json.is_discarded() || !json.contains("kernels") || !std::ranges::all_of(json["kernels"], is_named)) {
-      fail(Errc::corrupt_data,
-           "{}: is no JSON with a list 'kernels' of objects with a 'name'; kscout kernels --export-json "
-           "writes "
-           "one",
-           path);
-    }
-    for (const auto& kernel : json["kernels"])
-      named.push_back(parse_config_name(kernel["name"].get<std::string>()));
-    return named;
-  }
-  std::istringstream lines(text);
-  std::size_t number = 0;
-  for (std::string line; std::getline(lines, line);) {
-    ++number;
-    if (!line.empty() && line.back() == '\r') line.pop_back();
-    if (line.empty() || line[0] == '#') continue;
+  for (const ListedKernel& one : listed_kernels(read_plain_text(path), path)) {
     try {
-      named.push_back(parse_config_name(line));
+      named.push_back(parse_config_name(one.name));
     } catch (const Error& error) {
-      fail(Errc::corrupt_data, "{}:{}: {}", path, number, error.what());
+      fail(Errc::corrupt_data, "{}:{}: {}", path, one.line, error.what());
     }
   }
   return named;

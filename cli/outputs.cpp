@@ -173,6 +173,16 @@ void write_out(const std::string& file, std::string_view bytes) {
   write_bytes(reserved_stdout, bytes, "standard output");
 }
 
+void write_new_folder(const std::string& folder,
+                      const std::vector<std::pair<std::string, std::string>>& files) {
+  std::error_code error;
+  if (fs::exists(folder, error) && !fs::is_empty(folder, error))
+    fail(Errc::invalid_argument, "{}: holds other files; name a new folder", folder);
+  fs::create_directories(folder, error);
+  if (error) fail(Errc::device_failure, "{}: the folder cannot be made: {}", folder, error.message());
+  for (const auto& [name, bytes] : files) write_file_atomically(fs::path(folder) / name, bytes);
+}
+
 void open_standard_streams() {
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (fcntl(stream, F_GETFD) >= 0) continue;

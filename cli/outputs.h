@@ -9,6 +9,8 @@
 /// file.
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace CLI {
 class App;
@@ -35,6 +37,11 @@ void prepare_outputs(const CLI::App& program);
 
 /// Writes the file that an option of add_out_option() names; "-" is standard output. Throws device_failure.
 void write_out(const std::string& file, std::string_view bytes);
+
+/// Writes files into a new or empty folder. Throws invalid_argument when the folder has content,
+/// device_failure.
+void write_new_folder(const std::string& folder,
+                      const std::vector<std::pair<std::string, std::string>>& files);
 
 /// Opens standard streams that the caller closed, so that no file gets their descriptor numbers.
 void open_standard_streams();

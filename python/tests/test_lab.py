@@ -49,6 +49,32 @@ def test_problems_of_convolutions(tmp_path):
     assert Dataset(tmp_path / "conv.parquet").problems() == [kscout.Conv(text)]
 
 
+def test_a_folder_of_ck_tile_chooses_once_it_is_imported(tmp_path):
+    table = tmp_path / "conv.csv"
+    tiles = [f"{m}x64x{k}" for m in (16, 32, 64, 128) for k in (64, 128)]
+    rows = [
+        f"grouped_conv_forward_bf16_2d_{tile}_compv3,{p},1,{64 << p},64,1,16,16,1,1,1,1,0,0,{0.01 + 0.001 * ((p + i) % 8)},1,1\n"
+        for p in range(6)
+        for i, tile in enumerate(tiles)
+    ]
+    table.write_text("kernel,problem_idx,N,C,K,G,Hi,Wi,Y,X,stride_h,stride_w,pad_h,pad_w,latency_ms,tflops,non_zero\n" + "".join(rows))
+
+    def run(verb, *words):
+        subprocess.run([_program.PROGRAM, verb, *map(str, words)], check=True, capture_output=True, env=_program._environment())
+
+    data, ours, theirs, model = (tmp_path / name for name in ("conv.parquet", "ours", "theirs", "model"))
+    run("import", table, "--from", "ck-csv", "--op", "conv_fwd", "--dtype", "bf16", "--device", "gfx950", "--out", data)
+    kscout.train(data, ours, schema="ck_conv_83", targets="tflops", folds=2, rounds=20)
+    run("export", "--model", ours, "--format", "ck-model", "--out", theirs)
+    run("import", theirs, "--from", "ck-model", "--kernels", table, "--out", model)
+    problem = kscout.Conv("conv_fwd:1x192x16x16:64x1x1:bf16:nhwgc")
+    names = [f"grouped_conv_forward_bf16_2d_{tile}_compv3" for tile in tiles]
+    ranked = kscout.Selector.load(model).rank(problem, len(names))
+    scored = kscout.Predictor(theirs).rank_kernels(problem, names)
+    assert [choice.name for choice in ranked] == [choice.name for choice in scored] and ranked[0].decided_by == "model"
+    assert [choice.tflops for choice in ranked] == pytest.approx([choice.tflops for choice in scored], rel=1e-12)
+
+
 def test_a_model_is_trained_and_judged(data, tmp_path):
     model = tmp_path / "model"
     rows = kscout.train(data, model, targets=["relative"], folds=2, rounds=20, rules="tiny")

@@ -172,6 +172,9 @@ std::optional<std::set<ProblemSizes>> training_sizes(const fs::path& model) {
   if (!fs::is_regular_file(file)) return std::nullopt;
   const auto json = Json::parse(read_file(file), nullptr, /*allow_exceptions=*/false);
   const auto found = json.is_object() ? json.find(kSizesKey) : json.end();
+  // CK Tile's trainer writes a file of this name, too.
+  if (json.is_object() && json.contains("total_n_estimators") && !json.contains("kscout_version"))
+    return std::nullopt;
   if (!json.is_object() || found == json.end() || !found->is_array()) {
     fail(
         Errc::corrupt_data,

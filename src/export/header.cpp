@@ -238,11 +238,11 @@ class HeaderWriter {
                      "\n// TFLOPS that a score predicts; top_score is the highest of the problem's configs.\n"
                      "inline double predicted_tflops([[maybe_unused]] const Problem& p, double score,\n"
                      "                               [[maybe_unused]] double top_score) {{\n"
-                     "  const double claim = claimed_log_tflops({}, score, top_score, flop_count(p), "
+                     "  const double claim = claimed_log_tflops({}, {}, score, top_score, flop_count(p), "
                      "min_bytes(p));\n"
                      "  const double best = {};\n  return std::exp(best + {} + {} * claim);\n}}\n",
-                     static_cast<int>(target_.target), best, cpp_number(target_.offset),
-                     cpp_number(target_.slope));
+                     static_cast<int>(target_.target), static_cast<int>(target_.scale), best,
+                     cpp_number(target_.offset), cpp_number(target_.slope));
   }
 
   /// Only choices by the model's default target have a guard.

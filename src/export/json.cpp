@@ -112,6 +112,7 @@ std::string model_json(const Model& model) {
     json["targets"].push_back({{"target", std::string(word(target.target))},
                                {"offset", target.offset},
                                {"slope", target.slope},
+                               {"scale", std::string(word(target.scale))},
                                {"forest", forest_json(target.forest)}});
   }
   json["best_tflops"] = nullptr;

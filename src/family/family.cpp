@@ -378,4 +378,25 @@ std::vector<Rule> members_applicability_rules(const ConfigSpace& joint) {
   return rules;
 }
 
+Family family_of_configs(const Signature& signature, const Device& device, ConfigTable configs) {
+  Family family{.provider = std::string(configs.space().provider),
+                .signature = signature,
+                .device = device,
+                .rules = std::string(kMeasuredRules),
+                .configs = std::move(configs),
+                .traits = {},
+                .applicability = {}};
+  bool complete = true;
+  for (std::size_t i = 0; i < family.configs.size(); ++i) {
+    family.traits.push_back(provider(family.provider).traits(signature, family.configs[i], device));
+    complete = complete && is_complete(family.configs[i]);
+  }
+  if (complete) {
+    for (const Rule& rule : family_file(family.provider, signature.op).rules) {
+      if (rule.kind == RuleKind::applicability) family.applicability.push_back(rule);
+    }
+  }
+  return family;
+}
+
 }  // namespace kscout

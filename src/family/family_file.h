@@ -220,6 +220,10 @@ std::vector<Rule> members_applicability_rules(const ConfigSpace& joint);
 /// Tile's benchmarks). A model for such measurements chooses among the measured configs.
 inline constexpr std::string_view kMeasuredRules = "measured";
 
+/// The family of such configs, in their order, with the applicability rules of the provider's file: none when
+/// a config leaves axes unknown, because rules read them.
+Family family_of_configs(const Signature& signature, const Device& device, ConfigTable configs);
+
 inline constexpr std::string_view kMembersList = "members:";
 
 // ---- Writes rule sets that list their configs explicitly: `kscout harvest` and `kscout prune` write such

@@ -99,7 +99,7 @@ std::uint64_t forest_size(const ForestCounts& n) {
 
 }  // namespace
 
-std::string pack_ksf(std::span<const KsfSection> sections) {
+std::string pack_ksf(std::span<const KsfSection> sections, std::uint32_t at_least) {
   std::size_t end = kHeaderBytes + kEntryBytes * sections.size();
   std::string table, bodies;
   const std::size_t bodies_at = aligned(end);
@@ -112,10 +112,10 @@ std::string pack_ksf(std::span<const KsfSection> sections) {
     put(table, static_cast<std::uint64_t>(section.bytes.size()));
     bodies += section.bytes;
   }
-  // The oldest version that can express the sections, so that older programs read what they can.
+  // The oldest version that will do, so that older programs read what they can.
   const bool has_setup = std::ranges::find(sections, KsfKind::setup, &KsfSection::kind) != sections.end();
   std::string file(kMagic);
-  put(file, has_setup ? kKsfVersion : kKsfVersionWithoutSetup);
+  put(file, std::max(at_least, has_setup ? kKsfVersionWithSetup : kKsfVersionWithoutSetup));
   put(file, static_cast<std::uint32_t>(sections.size()));
   file.resize(kHeaderBytes, '\0');  // size and checksum are written last
   file += table;

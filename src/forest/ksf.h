@@ -16,7 +16,8 @@
 
 namespace kscout {
 
-inline constexpr std::uint32_t kKsfVersion = 3;              ///< the version of files with set-up times
+inline constexpr std::uint32_t kKsfVersion = 4;  ///< the version of files with a target of another scale
+inline constexpr std::uint32_t kKsfVersionWithSetup = 3;     ///< the version of files with set-up times
 inline constexpr std::uint32_t kKsfVersionWithoutSetup = 2;  ///< the version of all other written files
 inline constexpr std::uint32_t kOldestKsfVersion = 1;  ///< the oldest readable version: without shortlists
 
@@ -45,8 +46,9 @@ struct KsfView {
   std::string_view bytes;
 };
 
-/// The bytes of a file. Equal sections give equal bytes.
-std::string pack_ksf(std::span<const KsfSection> sections);
+/// The bytes of a file, of the oldest version from `at_least` that can express the sections. Equal sections
+/// give equal bytes.
+std::string pack_ksf(std::span<const KsfSection> sections, std::uint32_t at_least = kOldestKsfVersion);
 
 /// Writes size and checksum into a file of at least 32 bytes: the last step of pack_ksf; tests use it after
 /// damaging a file.

@@ -54,6 +54,8 @@ void check_targets(const ModelData& data) {
            word(target.target), target.offset, target.slope);
     }
     const bool against_best = target.target == Target::relative || target.target == Target::rank;
+    if (against_best && target.scale != Scale::log1p)
+      fail(Errc::invalid_argument, "target {} has no scale '{}'", word(target.target), word(target.scale));
     if (against_best && data.best_tflops.tree_count() == 0) {
       fail(Errc::invalid_argument, "target {} needs the forest of the best TFLOPS", word(target.target));
     }

@@ -352,7 +352,7 @@ std::size_t Model::rank(const CompiledFamily& family, ProblemRef problem, Target
   const double base = against_best ? fast.score_of_problem(scratch.forest) : 0;
   const double top = room[0].score;
   const auto tflops_of = [&](double score) {
-    return std::exp(base + forest.offset + forest.slope * claimed_log_tflops(target, score, top, problem));
+    return std::exp(base + forest.offset + forest.slope * claimed_log_tflops(forest, score, top, problem));
   };
   scratch.suggestion_tflops = std::isnan(suggestion_score) ? suggestion_score : tflops_of(suggestion_score);
   for (Ranked& ranked : room.first(count)) {
@@ -475,7 +475,7 @@ std::vector<double> Model::predicted_tflops(ProblemRef problem, Target target,
       tflops.push_back(0);
       continue;
     }
-    const double claim = claimed_log_tflops(target, score, top, problem);
+    const double claim = claimed_log_tflops(forest, score, top, problem);
     tflops.push_back(std::exp(base + forest.offset + forest.slope * claim));
   }
   return tflops;
@@ -485,9 +485,10 @@ namespace claim_text {
 #include "select/claim-inl.h"
 }
 
-double claimed_log_tflops(Target target, double score, double top_score, ProblemRef problem) noexcept {
-  return claim_text::claimed_log_tflops(static_cast<int>(target), score, top_score, flop_count(problem),
-                                        min_bytes(problem));
+double claimed_log_tflops(const ModelTarget& target, double score, double top_score,
+                          ProblemRef problem) noexcept {
+  return claim_text::claimed_log_tflops(static_cast<int>(target.target), static_cast<int>(target.scale),
+                                        score, top_score, flop_count(problem), min_bytes(problem));
 }
 
 std::span<const double> setup_times(const Family& family, ProblemRef problem) noexcept {

@@ -33,9 +33,9 @@ namespace kscout {
 
 /// The quantity that a forest was trained to predict.
 enum class Target : std::uint8_t {
-  tflops,     ///< ln(1 + TFLOPS)
-  latency,    ///< ln(1 + microseconds); lower is better
-  bandwidth,  ///< ln(1 + GB/s)
+  tflops,     ///< TFLOPS
+  latency,    ///< microseconds; lower is better
+  bandwidth,  ///< GB/s
   relative,   ///< ln(TFLOPS / best TFLOPS of the problem)
   rank,       ///< order only (lambdarank)
 };
@@ -46,6 +46,18 @@ struct EnumWords<Target> {
                                                             "rank"};
 };
 
+/// What the forest of target tflops, latency or bandwidth gives for a value.
+enum class Scale : std::uint8_t {
+  log1p,  ///< ln(1 + value): our trainer, and most of CK Tile's models
+  value,  ///< the value itself: others of CK Tile's models
+  log,    ///< ln(value): models with an exponential link
+};
+template <>
+struct EnumWords<Scale> {
+  static constexpr std::string_view what = "scale";
+  static constexpr std::array<std::string_view, 3> words = {"log1p", "value", "log"};
+};
+
 /// One trained target. Calibration on out-of-fold predictions: ln TFLOPS = offset + slope * x, where x is the
 /// target's prediction of ln TFLOPS. For relative and rank, x is relative to the best config, and
 /// ModelData::best_tflops is added.
@@ -53,7 +65,8 @@ struct ModelTarget {
   Target target = Target::relative;
   Forest forest;
   double offset = 0;
-  double slope = 1;  ///< above 0
+  double slope = 1;            ///< above 0
+  Scale scale = Scale::log1p;  ///< relative and rank have no other
   bool operator==(const ModelTarget&) const = default;
 };
 
@@ -294,7 +307,8 @@ double assumed_peak_tflops(Device device) noexcept;
 
 /// The ln TFLOPS that a score (higher is better) stands for before calibration: absolute for tflops, latency
 /// and bandwidth, relative to the best config for relative, relative to `top_score` for rank.
-double claimed_log_tflops(Target target, double score, double top_score, ProblemRef problem) noexcept;
+double claimed_log_tflops(const ModelTarget& target, double score, double top_score,
+                          ProblemRef problem) noexcept;
 
 /// The family's set-up times where the problem needs them: on a CPU, set-up is the packing of a filter, which
 /// only a problem with a prepacked filter has. Empty: unknown for all configs.

@@ -236,6 +236,7 @@ ModelTarget read_target(Sections& sections, const Json& json) {
   target.target = parse<Target>(text_at(json, "target"));
   target.offset = number_at(json, "offset");
   target.slope = number_at(json, "slope");
+  if (json.contains("scale")) target.scale = parse<Scale>(text_at(json, "scale"));
   target.forest = parse_forest(sections.get(KsfKind::forest, count_at(json, "forest"), "forests"));
   return target;
 }
@@ -394,9 +395,9 @@ auto read_model_file(const std::filesystem::path& folder_or_file, Read&& read) {
   const auto file = folder ? folder_or_file / "model.ksf" : folder_or_file;
   if (folder && is_absent(file) && !is_absent(folder_or_file / "feature_spec.json")) {
     fail(Errc::not_found,
-         "{}: no model.ksf here, only LightGBM models, which score rows and do not know the configs: train a "
-         "model with kscout train",
-         folder_or_file.string());
+         "{}: no model.ksf here, only LightGBM models, which score rows and do not know the configs: make a "
+         "model of them with kscout import {} --from ck-model --kernels LIST --out MODEL, or train one",
+         folder_or_file.string(), folder_or_file.string());
   }
   const std::string bytes = read_file(file);
   try {

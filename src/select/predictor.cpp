@@ -16,25 +16,6 @@
 namespace kscout {
 namespace {
 
-/// A folder of CK Tile's trainer, with the features of its models in their order.
-struct TheirFolder {
-  LightgbmFolder folder;
-  Schema schema;
-  Device device;
-};
-
-TheirFolder read_theirs(const std::filesystem::path& path, std::string_view name,
-                        const std::optional<Device>& device) {
-  LightgbmFolder folder = read_lightgbm_folder(path);
-  const Schema& whole = name.empty() ? ck_schema(folder, path.string()) : Schema::find(std::string(name));
-  if (whole.name().starts_with("ck_")) check_ck_encoding(folder, whole, path.string());
-  std::vector<std::uint32_t> positions;
-  for (const auto& feature : folder.feature_names)
-    positions.push_back(static_cast<std::uint32_t>(whole.index(feature)));
-  Device known = device ? *device : ck_device(folder, path.string());
-  return {std::move(folder), whole.only(positions), std::move(known)};
-}
-
 std::vector<Traits> traits_of(ProblemRef problem, const ConfigTable& configs, const Device& device) {
   const Provider& by = provider(configs.space().provider);
   std::vector<Traits> traits;
@@ -55,7 +36,7 @@ Model load_for(const std::filesystem::path& folder, const std::optional<Device>&
 }  // namespace
 
 struct Predictor::Impl {
-  std::variant<Model, TheirFolder> source;
+  std::variant<Model, CkFolder> source;
 };
 
 Predictor::Predictor(const std::filesystem::path& folder, std::string_view schema,
@@ -64,14 +45,14 @@ Predictor::Predictor(const std::filesystem::path& folder, std::string_view schem
   if (ours && schema.empty()) {
     impl_ = std::make_shared<Impl>(Impl{load_for(folder, device)});
   } else {
-    impl_ = std::make_shared<Impl>(Impl{read_theirs(folder, schema, device)});
+    impl_ = std::make_shared<Impl>(Impl{read_ck_folder(folder, schema, device)});
   }
 }
 
 std::vector<std::string> Predictor::targets() const {
   if (std::holds_alternative<Model>(impl_->source)) return {"tflops", "latency", "bandwidth"};
   std::vector<std::string> names;
-  for (const LightgbmTarget& target : std::get<TheirFolder>(impl_->source).folder.targets)
+  for (const LightgbmTarget& target : std::get<CkFolder>(impl_->source).folder.targets)
     names.push_back(target.name);
   return names;
 }
@@ -79,7 +60,7 @@ std::vector<std::string> Predictor::targets() const {
 std::string Predictor::schema() const {
   if (const auto* model = std::get_if<Model>(&impl_->source))
     return std::string(model->data().schema->name());
-  return std::string(std::get<TheirFolder>(impl_->source).schema.name());
+  return std::string(std::get<CkFolder>(impl_->source).schema.name());
 }
 
 std::vector<double> Predictor::predict(ProblemRef problem, const ConfigTable& configs,
@@ -95,7 +76,7 @@ std::vector<double> Predictor::predict(ProblemRef problem, const ConfigTable& co
     }
     return values;
   }
-  const auto& theirs = std::get<TheirFolder>(impl_->source);
+  const auto& theirs = std::get<CkFolder>(impl_->source);
   const LightgbmTarget& of = theirs.folder.target(target);
   const Schema schema = theirs.schema.for_op(signature_of(problem).op);
   const auto traits = traits_of(problem, configs, theirs.device);

@@ -28,12 +28,12 @@ class SectionPool {
     of_kind.push_back(std::move(bytes));
     return static_cast<std::uint32_t>(of_kind.size() - 1);
   }
-  std::string pack() const {
+  std::string pack(std::uint32_t version) const {
     std::vector<KsfSection> sections;
     for (const auto& [kind, of_kind] : by_kind_) {
       for (std::uint32_t i = 0; i < of_kind.size(); ++i) sections.push_back({kind, i, of_kind[i]});
     }
-    return pack_ksf(sections);
+    return pack_ksf(sections, version);
   }
 
  private:
@@ -162,11 +162,15 @@ std::string Model::bytes() const {
   meta["schema_hash"] = hash_digits(data().schema->hash());
   pool.add(KsfKind::schema, data().schema->text());
   meta["targets"] = Json::array();
+  std::uint32_t version = kOldestKsfVersion;
   for (const ModelTarget& target : data().targets) {
     meta["targets"].push_back({{"target", std::string(word(target.target))},
                                {"forest", pool.add(KsfKind::forest, forest_bytes(target.forest))},
                                {"offset", target.offset},
                                {"slope", target.slope}});
+    if (target.scale == Scale::log1p) continue;
+    meta["targets"].back()["scale"] = std::string(word(target.scale));
+    version = kKsfVersion;  // older programs would read its scores as log1p
   }
   meta["best_tflops"] = nullptr;
   if (data().best_tflops.tree_count() > 0) {
@@ -178,7 +182,7 @@ std::string Model::bytes() const {
   if (data().region) meta["region"] = region_json(data().region);
   if (data().guard) meta["lead_guard"] = guard_json(data().guard);
   pool.add(KsfKind::meta, meta.dump(-1, ' ', false, Json::error_handler_t::replace));
-  return pool.pack();
+  return pool.pack(version);
 }
 
 }  // namespace kscout

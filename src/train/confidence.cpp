@@ -117,8 +117,8 @@ Predicted predicted_best(const TrainingSet& set, std::size_t problem, const Mode
   const double top_score = sign * scores[rows.front()];
   for (const std::size_t r : rows) {
     if (best.log_tflops.size() == Confidence::top) break;
-    best.log_tflops.push_back(
-        target.slope * claimed_log_tflops(target.target, sign * scores[r], top_score, set.problems[problem]));
+    best.log_tflops.push_back(target.slope *
+                              claimed_log_tflops(target, sign * scores[r], top_score, set.problems[problem]));
   }
   return best;
 }

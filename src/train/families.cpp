@@ -30,13 +30,8 @@ auto problems_of(std::span<const CompactTable> tables) {
   return tables | std::views::transform(&CompactTable::problems) | std::views::join;
 }
 
-/// The applicability rules of the provider's family file that refuse no measured run. None when a config
-/// leaves axes unknown, because rules read them.
-std::vector<Rule> rules_of_measured(const Family& family, std::span<const CompactTable> tables) {
-  std::vector<Rule> rules;
-  for (std::size_t i = 0; i < family.configs.size(); ++i) {
-    if (!is_complete(family.configs[i])) return rules;
-  }
+/// Removes the applicability rules that refuse a measured run.
+void drop_refuted_rules(Family& family, std::span<const CompactTable> tables) {
   std::unordered_map<KernelConfig, std::size_t> positions;
   for (std::size_t i = 0; i < family.configs.size(); ++i) positions.emplace(family.configs[i], i);
   std::vector<std::uint8_t> admitted(family.configs.size());
@@ -58,10 +53,7 @@ std::vector<Rule> rules_of_measured(const Family& family, std::span<const Compac
     }
     return false;
   };
-  for (const Rule& rule : family_file(family.provider, family.signature.op).rules) {
-    if (rule.kind == RuleKind::applicability && !refuses_a_run(rule)) rules.push_back(rule);
-  }
-  return rules;
+  std::erase_if(family.applicability, refuses_a_run);
 }
 
 /// Families without a rule set: for each signature that has a problem, the configs of the tables.
@@ -77,18 +69,11 @@ std::vector<Family> measured_configs(std::span<const CompactTable> tables) {
   }
   const KernelConfig usual = best_static(first);
   for (const Signature& signature : signatures_of(problems_of(tables))) {
-    Family family{.provider = std::string(configs.space().provider),
-                  .signature = signature,
-                  .device = first.device,
-                  .rules = std::string(kMeasuredRules),
-                  .configs = configs,
-                  .traits = {},
-                  .applicability = {}};
+    Family family = family_of_configs(signature, first.device, configs);
     for (std::size_t i = 0; i < configs.size(); ++i) {
-      family.traits.push_back(provider(family.provider).traits(signature, configs[i], first.device));
       if (configs[i] == usual) family.default_config = i;
     }
-    family.applicability = rules_of_measured(family, tables);
+    drop_refuted_rules(family, tables);
     families.push_back(std::move(family));
   }
   return families;

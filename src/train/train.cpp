@@ -40,7 +40,7 @@ void calibrate(const TrainingSet& set, const std::vector<double>& scores, const 
     for (std::size_t r = begin; r < end; ++r) top = std::max(top, sign * scores[r]);
     for (std::size_t r = begin; r < end; ++r) {
       if (set.tflops(p, r) < kCalibratedFrom * set.best_tflops[p]) continue;
-      const double x = claimed_log_tflops(target.target, sign * scores[r], top, set.problems[p]);
+      const double x = claimed_log_tflops(target, sign * scores[r], top, set.problems[p]);
       const double y =
           std::log(set.tflops(p, r)) - set.log_unit[set.device_of[p]] - (against_best ? best_log[p] : 0);
       n += 1;

@@ -74,7 +74,7 @@ std::string_view op_word(std::string_view op, Op now) {
   return theirs ? word(now) : op;
 }
 
-/// Which targets are trained on ln(1 + value).
+/// Which targets are trained here on ln(1 + value).
 bool is_log(Target target) {
   return target == Target::tflops || target == Target::latency || target == Target::bandwidth;
 }
@@ -90,8 +90,8 @@ LightgbmFolder folder_of(const Model& model) {
   folder.feature_names = ids_of(schema);
   folder.categorical = categorical_of(schema);
   for (const ModelTarget& of : model.data().targets)
-    folder.targets.push_back(
-        {std::string(word(of.target)), is_log(of.target), lightgbm_model(model, of.target)});
+    folder.targets.push_back({std::string(word(of.target)), is_log(of.target) && of.scale == Scale::log1p,
+                              lightgbm_model(model, of.target)});
   return folder;
 }
 

@@ -375,8 +375,8 @@ TEST(Ksf, FoldersThatCannotBeUsedSayWhyAndWhere) {
       {"empty", "", Errc::corrupt_data, "not a .ksf file"},
       {"cut", file().substr(0, file().size() / 2), Errc::corrupt_data, "its header says"},
       {"corrupt", damaged, Errc::corrupt_data, "checksum"},
-      {"newer", newer, Errc::unsupported, "of a newer program; this one reads versions 1 to 3"},
-      {"older", older, Errc::unsupported, "of an older program; this one reads versions 1 to 3"},
+      {"newer", newer, Errc::unsupported, "of a newer program; this one reads versions 1 to 4"},
+      {"older", older, Errc::unsupported, "of an older program; this one reads versions 1 to 4"},
       {"foreign provider", with_meta([](Json& m) { m["provider"] = "cudnn"; }), Errc::unsupported,
        "provider 'cudnn' and op 'gemm', which this program does not have"},
       {"foreign op", with_meta([](Json& m) {

@@ -12,19 +12,9 @@
 namespace kscout {
 namespace {
 
-/// A class of CK Tile's trainer that computes features.
-struct Engine {
-  std::string_view name;
-  int encoding_version;
-};
-constexpr std::array<Engine, 3> kEngines = {{{"GemmUniversalFeatureEngine", 0},
-                                             {"GemmUniversalVecFeatureEngine", 1},
-                                             {"GroupedConvFeatureEngine", 0}}};
-
-const Engine& engine_of(const Schema& schema) {
-  if (is_direction(schema.data().op)) return kEngines[2];
-  return kEngines[schema.name() == "ck_gemm_78" ? 1 : 0];
-}
+constexpr std::array<CkEngine, 3> kEngines = {{{"GemmUniversalFeatureEngine", 0},
+                                               {"GemmUniversalVecFeatureEngine", 1},
+                                               {"GroupedConvFeatureEngine", 0}}};
 
 std::set<std::string> ids_of(const Schema& schema) {
   std::set<std::string> ids;
@@ -51,6 +41,23 @@ bool of_our_trainer(const LightgbmFolder& folder) {
 }
 
 }  // namespace
+
+const CkEngine& ck_engine(const Schema& schema) {
+  if (is_direction(schema.data().op)) return kEngines[2];
+  return kEngines[schema.name() == "ck_gemm_78" ? 1 : 0];
+}
+
+CkFolder read_ck_folder(const std::filesystem::path& path, std::string_view schema,
+                        const std::optional<Device>& device) {
+  LightgbmFolder folder = read_lightgbm_folder(path);
+  const Schema& whole = schema.empty() ? ck_schema(folder, path.string()) : Schema::find(schema);
+  if (whole.name().starts_with("ck_")) check_ck_encoding(folder, whole, path.string());
+  std::vector<std::uint32_t> positions;
+  for (const auto& feature : folder.feature_names)
+    positions.push_back(static_cast<std::uint32_t>(whole.index(feature)));
+  Device known = device ? *device : ck_device(folder, path.string());
+  return {std::move(folder), whole.only(positions), std::move(known)};
+}
 
 const Schema& ck_schema(const LightgbmFolder& folder, const std::string& path) {
   const std::set<std::string> names(folder.feature_names.begin(), folder.feature_names.end());
@@ -81,9 +88,9 @@ const Schema& ck_schema(const LightgbmFolder& folder, const std::string& path) {
 }
 
 void check_ck_encoding(const LightgbmFolder& folder, const Schema& schema, const std::string& path) {
-  const Engine& engine = engine_of(schema);
+  const CkEngine& engine = ck_engine(schema);
   if (!folder.engine.empty() && folder.engine != engine.name) {
-    const bool known = std::ranges::find(kEngines, folder.engine, &Engine::name) != kEngines.end();
+    const bool known = std::ranges::find(kEngines, folder.engine, &CkEngine::name) != kEngines.end();
     fail(Errc::unsupported, "{}: feature_engine {} {}, schema {} computes the features of {}", path,
          folder.engine, known ? "is another one" : "is unknown", schema.name(), engine.name);
   }

@@ -1,12 +1,14 @@
 #pragma once
 /// \file
-/// Finds out how a folder of CK Tile's trainer computed its features: schema, encoding and device.
+/// Reads a folder of CK Tile's trainer, and finds out how it computed its features: schema, encoding and
+/// device.
 ///
-///     const LightgbmFolder folder = read_lightgbm_folder(path);
-///     const Schema& schema = ck_schema(folder, path.string());     // the published schema of exactly these names
-///     check_ck_encoding(folder, schema, path.string());            // feature_engine, feature_encoding_version
-///     const Device device = ck_device(folder, path.string());      // with the constants of `hardware`
+///     const CkFolder read = read_ck_folder("models/grouped_conv_forward_bf16_gfx950");
+///     read.schema.evaluate(problem, read.device, configs, traits, matrix);     // rows of its models
+#include <filesystem>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include <kscout/device.h>
 
@@ -14,6 +16,28 @@
 #include "lightgbm/lightgbm.h"
 
 namespace kscout {
+
+/// A class of CK Tile's trainer that computes features.
+struct CkEngine {
+  std::string_view name;
+  int encoding_version = 0;
+};
+
+/// The engine whose features a published schema (ck_*) computes.
+const CkEngine& ck_engine(const Schema& schema);
+
+/// A folder with the features of its models, in their order, and the device that they were computed for.
+struct CkFolder {
+  LightgbmFolder folder;
+  Schema schema;
+  Device device;
+};
+
+/// `schema` names the schema that has the folder's features (empty: the published one of exactly these
+/// names); `device` replaces ck_device(). Throws the errors of read_lightgbm_folder(), ck_schema(),
+/// check_ck_encoding() and ck_device(), and invalid_argument for features that `schema` lacks.
+CkFolder read_ck_folder(const std::filesystem::path& path, std::string_view schema = {},
+                        const std::optional<Device>& device = {});
 
 /// The published schema (ck_*) that has the folder's feature names and no other, in any order. Throws
 /// invalid_argument with the nearest schema and the names that differ.
