@@ -10,6 +10,7 @@
 #include <kscout/provider.h>
 
 #include "core/fail.h"
+#include "core/files.h"
 #include "core/fork_mutex.h"
 #include "core/hash.h"
 #include "core/names.h"
@@ -35,12 +36,21 @@ std::vector<expr::Formula> formulas_of(const std::vector<Feature>& features) {
   return formulas;
 }
 
+/// Digits first: they alone sort before the letters and _.
+constexpr std::string_view kIdLetters = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz";
+
 void check_names(const SchemaData& data) {
   if (data.features.empty()) fail(Errc::invalid_argument, "schema '{}' has no features", data.name);
   std::set<std::string_view> seen;
   for (const auto* list : {&data.terms, &data.features}) {
     for (const Feature& feature : *list) {
       if (feature.id.empty()) fail(Errc::invalid_argument, "schema '{}': a feature has no id", data.name);
+      if (feature.id.find_first_not_of(kIdLetters) != std::string::npos || feature.id.front() <= '9') {
+        fail(Errc::invalid_argument,
+             "schema '{}': '{}' is no id: letters, digits and _, and no digit first, because formulas and "
+             "LightGBM read it",
+             data.name, feature.id);
+      }
       if (!seen.insert(feature.id).second) {
         fail(Errc::invalid_argument, "schema '{}': '{}' is defined twice", data.name, feature.id);
       }
@@ -85,6 +95,12 @@ Schema::Schema(SchemaData data) : data_(std::move(data)) {
 }
 
 std::vector<std::string> Schema::names() { return schema_names(); }
+
+Schema Schema::named(std::string_view name_or_file) {
+  return name_or_file.find_first_of("./") == name_or_file.npos ? find(name_or_file) : read(name_or_file);
+}
+
+Schema Schema::read(const std::filesystem::path& file) { return parse(read_plain_text(file), file.string()); }
 
 /// Locked before any thread compiles: otherwise a fork could leave a static unfinished for ever that another
 /// thread is initialising.

@@ -238,7 +238,7 @@ std::string catalogue_markdown() {
       "Formulas read `p.` (problem), `c.` (axes of the config), `t.` (traits of the config), `d.` (device), "
       "and each "
       "other by name.\n"
-      "The language: `docs/formats/expr.md`.\n";
+      "The language: `docs/formats/expr.md`. A schema of your own: `docs/own_features.md`.\n";
   for (const std::string& name : Schema::names()) out += '\n' + schema_markdown(Schema::find(name));
   return out;
 }
