@@ -157,6 +157,14 @@ def test_every_direction_runs_on_the_cpu(direction, dtype, sizes):
     assert again.success and np.array_equal(again.output, output)
 
 
+def test_values_are_rounded_to_nearest_even():
+    problem = GroupedConvProblem(N=1, C=1, K=1, Hi=2, Wi=4, Y=1, X=1, dtype="bf16")
+    x = np.array([1 + 2**-8, 1 + 3 * 2**-8, -1 - 2**-8, 1 + 2**-8 + 2**-20, 0, np.inf, -np.inf, np.nan], np.float32)
+    x[-1:].view(np.uint32)[...] = 0x7FFFFFFF  # the nan that rounding upwards would make a zero
+    result = GroupedConvRegistry().run(problem, x.reshape(problem.input_shape()), np.ones(problem.weight_shape(), np.float32))
+    np.testing.assert_array_equal(result.output.reshape(-1), np.array([1, 1 + 2**-6, -1, 1 + 2**-7, 0, np.inf, -np.inf, np.nan], np.float32))
+
+
 def test_arrays_of_16_bits_keep_their_type():
     problem = GroupedConvProblem(N=1, C=8, K=8, Hi=5, Wi=5, Y=3, X=3)
     x, w, _ = (t.astype(np.float16) for t in random_tensors(problem))
