@@ -12,7 +12,7 @@
 
 #include "core/hash.h"
 #include "device.h"
-#include "features/schema.h"
+#include "features/schema_text.h"
 #include "problem.h"
 
 namespace kscout::python {
@@ -51,8 +51,10 @@ Schema extended(std::string name, const Schema& base, const nb::dict& formulas, 
   SchemaData data = base.data();
   data.summary = summary.empty() ? "Schema " + base.name() + " with further features" : std::move(summary);
   data.name = std::move(name);
-  for (const auto& [id, formula] : formulas)
+  for (const auto& [id, formula] : formulas) {
+    check_feature_id(nb::cast<std::string>(id));
     data.features.push_back({nb::cast<std::string>(id), nb::cast<std::string>(formula), "1", "own feature"});
+  }
   return Schema(std::move(data));
 }
 

@@ -36,21 +36,12 @@ std::vector<expr::Formula> formulas_of(const std::vector<Feature>& features) {
   return formulas;
 }
 
-/// Digits first: they alone sort before the letters and _.
-constexpr std::string_view kIdLetters = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz";
-
 void check_names(const SchemaData& data) {
   if (data.features.empty()) fail(Errc::invalid_argument, "schema '{}' has no features", data.name);
   std::set<std::string_view> seen;
   for (const auto* list : {&data.terms, &data.features}) {
     for (const Feature& feature : *list) {
       if (feature.id.empty()) fail(Errc::invalid_argument, "schema '{}': a feature has no id", data.name);
-      if (feature.id.find_first_not_of(kIdLetters) != std::string::npos || feature.id.front() <= '9') {
-        fail(Errc::invalid_argument,
-             "schema '{}': '{}' is no id: letters, digits and _, and no digit first, because formulas and "
-             "LightGBM read it",
-             data.name, feature.id);
-      }
       if (!seen.insert(feature.id).second) {
         fail(Errc::invalid_argument, "schema '{}': '{}' is defined twice", data.name, feature.id);
       }

@@ -63,8 +63,7 @@ struct SchemaData {
 
 class Schema {
  public:
-  /// Throws invalid_argument for a repeated name, an id that is no word of letters, digits and _, or a
-  /// formula that does not compile (names the feature).
+  /// Throws invalid_argument for a repeated name or a formula that does not compile (names the feature).
   explicit Schema(SchemaData data);
 
   /// A schema of the catalogue, compiled once; throws invalid_argument naming the nearest schema.

@@ -141,7 +141,8 @@ TEST(Schema, NamesWhatIsWrongInADefinition) {
   for (const char* const id : {"a b", "1st", "a-b", "a\n"}) {
     SchemaData no_id = small_schema();
     no_id.features[1].id = id;
-    expect_error(Errc::invalid_argument, "is no id", [&] { Schema{no_id}; });
+    expect_error(Errc::corrupt_data, {"f.toml:", "is no id"},
+                 [&] { Schema::parse(schema_text(no_id), "f.toml"); });
   }
   SchemaData unknown = small_schema();
   unknown.features[1].formula = "p.mm";
