@@ -45,6 +45,10 @@ void sweep_build(CkBuildVerb options) {
   options.how.out = options.out;
   options.how.verify = options.build.verify;
   options.how.device = device_named(options.build.device);
+  options.how.build = options.build.folder;
+  if (options.how.jobs)
+    fmt::print(stderr, "kscout sweep: ninja builds the missing of {} programs; its output: {}\n",
+               kernels.size(), (options.how.out / "build.log").string());
   ProgressLine line("sweep");
   options.how.progress = [&](std::size_t done, std::size_t all) {
     if (line.due())
@@ -53,10 +57,10 @@ void sweep_build(CkBuildVerb options) {
   const CkSweepReport report = sweep_ck_build(kernels, problems, options.how);
   const auto file = options.how.out / "measurements.parquet";
   write_dataset(file, report.table);
-  Table table({"kernels", "problems", "ran", "kept", "failed", "dataset"});
+  Table table({"kernels", "problems", "built", "ran", "kept", "failed", "dataset"});
   const auto count = [](std::size_t value) { return number(static_cast<std::int64_t>(value)); };
-  table.add_row({count(kernels.size()), count(problems.size()), count(report.ran), count(report.kept),
-                 count(report.failures.size()), text(file.string())});
+  table.add_row({count(kernels.size()), count(problems.size()), count(report.built), count(report.ran),
+                 count(report.kept), count(report.failures.size()), text(file.string())});
   table.print(options.format);
   if (report.problems_without_kernel > 0)
     fmt::print(stderr, "kscout sweep: left out: problems without a kernel in the build: {}\n",
@@ -87,6 +91,8 @@ void setup_sweep_ck_build(CLI::App& verb) {
       ->check(above_zero(), "POSITIVE");
   verb.add_option("--max-configs", options->max_configs, "measure only the first N kernels; 0 = all")
       ->capture_default_str();
+  verb.add_option("--jobs", options->how.jobs,
+                  "build the missing programs with ninja first, this many at once (0: one per core)");
   add_format_option(verb, options->format);
   verb.callback([options] { sweep_build(*options); });
 }

@@ -20,11 +20,12 @@ void write_matrix(const MatrixRequest& request) {
   if (first.problems.empty() || first.configs.empty())
     fail(Errc::invalid_argument, "--data {}: holds no measurement", request.data.front());
   const Op op = first.problems.front().op();
-  const Schema schema = Schema::find(!request.schema.empty()
-                                         ? request.schema
-                                         : std::string(default_schema(
-                                               op, first.configs.front().space->provider, first.device.kind)))
-                            .for_op(op);
+  const Schema schema =
+      Schema::named(
+          !request.schema.empty()
+              ? request.schema
+              : std::string(default_schema(op, first.configs.front().space->provider, first.device.kind)))
+          .for_op(op);
   const TrainingSet set = make_training_set(tables, families_of(tables), schema);
   write_training_matrix(request.out, set, schema, {.folds = request.folds, .by = request.fold_by});
   fmt::print(stderr, "{}: {} rows of {} problems, {} features of schema {}\n", request.out, set.row_count(),

@@ -58,8 +58,8 @@ void print_row(const FeaturesOptions& options) {
   const Op op = problem.op();
   const Device device = device_named(options.device);
   const Schema schema =
-      Schema::find(options.schema.empty() ? default_schema(op, default_provider(op, device), device.kind)
-                                          : options.schema)
+      Schema::named(options.schema.empty() ? default_schema(op, default_provider(op, device), device.kind)
+                                           : options.schema)
           .for_op(op);
   std::vector<double> row(schema.size());
   if (options.config.empty()) {
@@ -98,13 +98,13 @@ void run(FeaturesOptions& options, WriteMatrix write) {
   }
   if (options.format == "markdown") {
     const std::string page =
-        options.schema.empty() ? catalogue_markdown() : schema_markdown(Schema::find(options.schema));
+        options.schema.empty() ? catalogue_markdown() : schema_markdown(Schema::named(options.schema));
     fmt::print("{}", page);
     return;
   }
   const Format format = table_format(options);
   if (options.schema.empty()) return list_schemas(format);
-  print_catalogue(Schema::find(options.schema), format);
+  print_catalogue(Schema::named(options.schema), format);
 }
 
 }  // namespace
@@ -113,7 +113,8 @@ void setup_features(CLI::App& verb, WriteMatrix write) {
   auto options = std::make_shared<FeaturesOptions>();
   options->problem.add_to(verb);
   verb.add_option("--schema", options->schema,
-                  "its features; without a problem and a schema, the schemas are listed");
+                  "its features: a schema, or FILE.toml with one of your own; without a problem and a "
+                  "schema, the schemas are listed");
   verb.add_option("--config", options->config, "a kernel's name: the row of (problem, config)");
   verb.add_option("--device", options->device, "a preset's name, or auto for this machine")
       ->capture_default_str();

@@ -317,8 +317,10 @@ Registry LibraryOptions::registry() const {
 }
 
 void CkBuildFlags::add_to(CLI::App& verb) {
-  auto* const build = verb.add_option(
-      "--ck-build", folder, "drive the benchmark_* executables of a build of CK Tile instead: its folder");
+  auto* const build =
+      verb.add_option("--ck-build", folder,
+                      "drive the benchmark_* executables of a build of CK Tile instead: its folder; --jobs N "
+                      "builds the missing ones with ninja first");
   verb.add_option("--device", device, "--ck-build: preset of the device on which they run, e.g. gfx950")
       ->needs(build);
   verb.add_flag("--verify", verify, "--ck-build: have the executables check their results")->needs(build);

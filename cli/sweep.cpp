@@ -407,7 +407,7 @@ void run(SweepVerb& options) {
   if (!options.ck_build.folder.empty()) throw NeedsLab{};
   if (!options.status.empty()) return print_parts(parts_in(options.status), {}, options.format);
   read_shard(options.shard, options.sweep);
-  options.compiler.refuse_unless(options.compile, "--compile");
+  options.compiler.refuse_unless(options.compile, "--compile; --jobs also with --ck-build");
   if (options.compile) compile_library(options);
   std::optional<SweepState> before;
   if (!options.remeasure.empty()) {

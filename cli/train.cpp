@@ -75,7 +75,7 @@ std::shared_ptr<const Schema> chosen_schema(TrainArguments& options, Op op, cons
       !options.schema.empty() ? options.schema
                               : std::string(options.any_cpu ? any_cpu_schema(op)
                                                             : default_schema(op, provider, data.device.kind));
-  const Schema whole = Schema::find(name).for_op(op);
+  const Schema whole = Schema::named(name).for_op(op);
   if (options.features.empty()) return std::make_shared<Schema>(whole);
   std::vector<std::uint32_t> positions;
   std::set<std::size_t> scored;
@@ -135,7 +135,7 @@ void check_folds(const std::string& text) {
 
 /// Checks that need no data, so they run before the data are read.
 void check_arguments(const TrainArguments& options) {
-  if (!options.schema.empty()) Schema::find(options.schema);
+  if (!options.schema.empty()) Schema::named(options.schema);
   check_model_folder(options.out);
   check_checkpoint_folder(checkpoint_folder(options));
 }
@@ -283,7 +283,9 @@ void setup_train(CLI::App& verb) {
                   "direction that datasets of convolutions must be of, as CK Tile's trainer names it: "
                   "forward|bwd_data|bwd_weight (the same as --op conv_fwd, ...)")
       ->check(CLI::IsMember({"forward", "bwd_data", "bwd_weight"}));
-  verb.add_option("--schema", options->schema, "feature schema (default: by operation, provider and device)");
+  verb.add_option("--schema", options->schema,
+                  "feature schema, or FILE.toml with one of your own, which the model then carries (default: "
+                  "by operation, provider and device)");
   verb.add_option("--features", options->features, "scores read only these features, comma-separated")
       ->delimiter(',');
   verb.add_option("--increasing", p.increasing, "features that may only raise a score, comma-separated")

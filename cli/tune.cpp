@@ -203,7 +203,8 @@ void setup_tune(CLI::App& verb) {
           "end after this many new problems of each operation, chosen by the seed; 0 = what the budget "
           "affords")
       ->capture_default_str();
-  verb.add_option("--schema", request.schema, "feature schema of every operation")
+  verb.add_option("--schema", request.schema,
+                  "feature schema, or FILE.toml with one of your own, of every operation")
       ->default_str("gemm, on a GPU gemm_gpu; conv_cpu for convolutions");
   verb.add_option("--seed", request.seed, "seed of problems and their order")->capture_default_str();
   verb.add_flag("--replace", request.replace, "install the new model even if it is worse");

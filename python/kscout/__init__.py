@@ -6,8 +6,8 @@
 
 Problems: Gemm, Conv, Problem, problem_of. Devices: Device. Configs: Config, KernelList, kernels. Kernels of your own: Family, triton_autotuner. Selection: Selector, Choice, Verdict, CacheStatistics, rank_kernels, Predictor.
 Execution: Registry, Dispatcher, PackedB, PackedConvolution, Solution.
-Measurements: Dataset, train, evaluate, tune, search_parameters (they start the programs of the package).
-CK Tile's tables and its Predictor: kscout.ck_tile. Errors: kscout.errors, one class per code.
+Features: Schema, FunctionModel. Measurements: Dataset, train, evaluate, tune, search_parameters (they start the programs of the package).
+CK Tile's classes and tables: kscout.ck_tile. Errors: kscout.errors, one class per code.
 
 Times are in microseconds (`*_us`), except in kscout.ck_tile.
 """
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         PackedConvolution,
         Problem,
         Registry,
+        Schema,
         Selector,
         Solution,
         Verdict,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
         problem_of,
     )
     from ._family import Family
+    from ._function_model import FunctionModel
     from ._lab import Dataset, evaluate, train, tune
     from ._predictor import Predictor
     from ._ranking import rank_kernels
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
 _LATER = {
     "Dataset": "_lab",
     "Family": "_family",
+    "FunctionModel": "_function_model",
     "Predictor": "_predictor",
     "evaluate": "_lab",
     "rank_kernels": "_ranking",
@@ -72,6 +75,7 @@ __all__ = [
     "Dispatcher",
     "Error",
     "Family",
+    "FunctionModel",
     "Gemm",
     "InvalidArgument",
     "KernelList",
@@ -82,6 +86,7 @@ __all__ = [
     "Problem",
     "Predictor",
     "Registry",
+    "Schema",
     "Selector",
     "Solution",
     "Unsupported",

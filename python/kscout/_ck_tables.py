@@ -33,11 +33,12 @@ _CONV_KEYS = dict.fromkeys(
 _DEPTH_SIZES = {"Di": "d", "Z": "z"}
 _DEPTH_KEYS = dict.fromkeys((*_DEPTH_SIZES, "stride_d", "dilation_d", "pad_d"), int)
 _CONV_ALIASES = {"direction": "variant"}
-_DIRECTIONS = {
+PROBLEM_KEYS = frozenset({*_GEMM_KEYS, *_GEMM_ALIASES, *_CONV_KEYS, *_DEPTH_KEYS, *_CONV_ALIASES})
+DIRECTIONS = {
     **{"forward": "conv_fwd", "fwd": "conv_fwd", "bwd_data": "conv_bwd_data", "bwd_weight": "conv_bwd_weight"},
     **{"bwdd": "conv_bwd_data", "bwdw": "conv_bwd_weight"},
 }
-_VARIANTS = {"conv_fwd": "forward", "conv_bwd_data": "bwd_data", "conv_bwd_weight": "bwd_weight"}
+VARIANTS = {"conv_fwd": "forward", "conv_bwd_data": "bwd_data", "conv_bwd_weight": "bwd_weight"}
 
 _TILE = ("tile_m", "tile_n", "tile_k")
 _WARPS = ("warp_m", "warp_n", "warp_k")
@@ -56,6 +57,12 @@ _FIRST_TILE = ("block_size", "gemm_m_per_block", "gemm_n_per_block")
 _LATER_TILE = ("gemm_m_per_block", "gemm_n_per_block", "gemm_k_per_block")
 _THREADS = 256  # of a work-group whose waves are unknown
 _NAME_KEYS = ("kernel_name", "name")
+_NAME_STARTS = ("gemm_", "grouped_conv_", "benchmark_")  # of names that say what a kernel is; other names are labels
+# Columns of a whole row that say how it was measured; those of the device begin with hw_.
+_MEASURED_KEYS = frozenset(
+    ("op_type", "arch", "ndim_spatial", "problem_idx", "run_id", "is_valid", "non_zero", "error_msg")
+    + ("latency_ms", "tflops", "measured_tflops", "bandwidth_gb_s")
+)
 
 _EXPECTED = {int: "an int", bool: "a bool, or 0 or 1", str: "a str"}
 
@@ -132,14 +139,14 @@ def _conv_from(row: Row, absent: Row | None) -> Conv:
     values = table.values
     if "d" in values["layout"]:
         table.need({**_CONV_KEYS, **_DEPTH_KEYS})
-    if values["variant"] not in _DIRECTIONS:
-        raise InvalidArgument(f"a convolution: variant '{values['variant']}' must be one of {', '.join(_DIRECTIONS)}")
+    if values["variant"] not in DIRECTIONS:
+        raise InvalidArgument(f"a convolution: variant '{values['variant']}' must be one of {', '.join(DIRECTIONS)}")
     same = {name: name for name in table.known if name.startswith(("stride_", "dilation_", "pad_"))}
     return Conv(
         **table.take({**_CONV_SIZES, **_DEPTH_SIZES, **same}),
         dtype=values["dtype"],
         layout=values["layout"],
-        op=_DIRECTIONS[values["variant"]],
+        op=DIRECTIONS[values["variant"]],
     )
 
 
@@ -187,6 +194,29 @@ def _with_tile(kernel: Row) -> dict[str, Any]:
         )
     rest = {key: value for key, value in kernel.items() if key not in {*columns, "block_size"}}
     return {**rest, **{tile: _checked(key, kernel[key], int, "a convolution's kernel") for tile, key in zip(_TILE, columns)}}
+
+
+def _columns_of_kernel(row: Row, problem: Gemm | Conv) -> dict[str, Any]:
+    """The row without the columns that describe its measurement and its problem: `problem` decides, not the row."""
+    keys = [_CONV_KEYS, _DEPTH_KEYS, _CONV_ALIASES] if isinstance(problem, Conv) else [_GEMM_KEYS, _GEMM_ALIASES]
+    others = _MEASURED_KEYS.union(*keys)
+    return {key: value for key, value in row.items() if key not in others and not str(key).startswith("hw_")}
+
+
+def _check_types(row: Row, problem: Gemm | Conv, what: str) -> None:
+    """Refuses a row without a kernel's name that was measured for other types, layout or direction than the problem's."""
+    conv = isinstance(problem, Conv)
+    wanted = {"dtype": problem.dtype_in if conv else problem.dtype_a, "layout": problem.layout}
+    if conv:
+        wanted |= dict.fromkeys(("variant", "direction"), problem.op)
+    for key, value in wanted.items():
+        if key in row and DIRECTIONS.get(row[key], row[key]) != value:
+            raise InvalidArgument(f"{what}: {key}={row[key]!r}, but the problem has {value!r}: it computes another problem")
+
+
+def is_label(name: Any, columns: Row) -> bool:
+    """Whether a name says nothing about the kernel, which the other columns describe."""
+    return isinstance(name, str) and not name.startswith(_NAME_STARTS) and len(columns) > 1
 
 
 def _named_config(kernel: Row, key: str, problem: Gemm | Conv) -> Config:
@@ -237,9 +267,10 @@ def config_from(kernel: Kernel, problem: Gemm | Conv, *, absent: Row | None = No
     Instead of tile_m, tile_n, tile_k a convolution's kernel may have the columns of CK Tile's tables: block_size,
     gemm_m_per_block and gemm_n_per_block, which in the first tables hold m, n and k of the tile; or, with gemm_k_per_block,
     the tile in the last three and threads in block_size. With `kernel_name` (or `name`) the name decides, and other columns must
-    agree with it.
+    agree with it. A name that is no kernel's name is a label: the columns decide, and rankings return the label.
 
-    Every key is required and no other is allowed. `absent` gives the values of keys that a dict leaves out: CONV_KERNEL holds
+    The dict may be a whole row of a table: the columns of its problem and of its measurement are ignored, because the problem
+    is `problem`. Every key of the kernel is required and no other is allowed. `absent` gives the values of keys that a dict leaves out: CONV_KERNEL holds
     the values that CK Tile's tables of convolutions imply. Raises InvalidArgument as problem_from does.
     """
     if isinstance(kernel, Config):
@@ -248,18 +279,21 @@ def config_from(kernel: Kernel, problem: Gemm | Conv, *, absent: Row | None = No
         return Config(kernel)
     if not isinstance(kernel, Mapping):
         raise TypeError(f"a kernel is a Config, a str or a dict, not {type(kernel).__name__}")
-    named = [key for key in _NAME_KEYS if key in kernel]
-    if named:
-        return _named_config(kernel, named[0], problem)
+    columns = _columns_of_kernel(kernel, problem)
+    named = [key for key in _NAME_KEYS if key in columns]
+    if named and not is_label(columns[named[0]], columns):
+        return _named_config(columns, named[0], problem)
+    columns = {key: value for key, value in columns.items() if key not in named}
+    _check_types(kernel, problem, "a kernel")
     if isinstance(problem, Conv):
-        table = _Table(_with_tile(kernel), absent, _CONV_KERNEL_KEYS, _CONV_KERNEL_ALIASES, "a convolution's kernel")
+        table = _Table(_with_tile(columns), absent, _CONV_KERNEL_KEYS, _CONV_KERNEL_ALIASES, "a convolution's kernel")
         table.need(_CONV_KERNEL_KEYS)
         values = table.values
         flags = "".join(f"_{word}" for word, key in (("dsb", "has_dsb"), ("si", "has_si")) if values[key])
         rank = 3 if "d" in problem.layout else 2
-        types = f"{_VARIANTS[problem.op]}_{problem.dtype_in}_{rank}d"
+        types = f"{VARIANTS[problem.op]}_{problem.dtype_in}_{rank}d"
         return Config(f"grouped_conv_{types}_{_dims(values, _TILE)}_{values['pipeline']}_{values['scheduler']}{flags}")
-    table = _Table(kernel, absent, _GEMM_KERNEL_KEYS, {}, "a GEMM's kernel")
+    table = _Table(columns, absent, _GEMM_KERNEL_KEYS, {}, "a GEMM's kernel")
     table.need(_GEMM_KERNEL_KEYS)
     values = table.values
     words = "_".join(values[key] for key in ("pipeline", "epilogue", "scheduler"))

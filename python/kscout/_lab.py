@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import tempfile
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Union
 
 from . import _program
-from ._core import Conv, Gemm
+from ._core import Conv, Gemm, Schema
 from .errors import CorruptData, MissingPackage, NotFound
 
 if TYPE_CHECKING:
@@ -106,17 +108,34 @@ def _files(data: Data) -> list[str]:
     return [os.fspath(file) for file in data]
 
 
+@contextlib.contextmanager
+def _schema_as_file(options: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The options with a Schema in `schema` as the file that the program reads."""
+    schema = options.get("schema")
+    if not isinstance(schema, Schema):
+        yield options
+        return
+    with tempfile.TemporaryDirectory(prefix="kscout_schema_") as folder:
+        file = os.path.join(folder, "schema.toml")
+        with open(file, "w", encoding="utf-8") as stream:
+            stream.write(schema.text())
+        yield {**options, "schema": file}
+
+
 def train(data: Data, out: PathLike, **options: Any) -> list[dict[str, Any]]:
     """Trains a model and writes its folder `out`; returns one row per target: trees, efficiency by cross-validation.
 
         kscout.train("train.parquet", "models/mine", targets=["relative"], folds=4)
+        kscout.train("train.parquet", "models/mine", schema=kscout.Schema("gemm").extended("mine", {"k_per_m": "k / m"}))
 
-    `options` are those of `kscout train`, with _ for -: targets, schema, rules, folds, leaves, learning_rate, rounds, patience,
-    threads (at most as many as processors), seed. The same call continues an interrupted training.
+    `options` are those of `kscout train`, with _ for -: targets, schema (a name, a file or a Schema), rules, folds, leaves,
+    learning_rate, rounds, patience, threads (at most as many as processors), seed. The same call continues an interrupted
+    training.
     """
     if isinstance(targets := options.get("targets"), (list, tuple)):
         options["targets"] = ",".join(targets)
-    return _program.run("train", *_program.flags(data=_files(data), out=out, **options))
+    with _schema_as_file(options) as given:
+        return _program.run("train", *_program.flags(data=_files(data), out=out, **given))
 
 
 def evaluate(model: PathLike, data: Data, **options: Any) -> dict[str, Any]:
@@ -138,4 +157,5 @@ def tune(budget: float = 120, **options: Any) -> dict[str, Any] | list[dict[str,
     `options` are those of `kscout tune`, with _ for -: op, rules, layout, targets, folds, held_out, max_gflop, schema, seed, out, replace,
     restart.
     """
-    return _program.run("tune", *_program.flags(budget=budget, **options))
+    with _schema_as_file(options) as given:
+        return _program.run("tune", *_program.flags(budget=budget, **given))

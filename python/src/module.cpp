@@ -8,6 +8,7 @@
 #include "kernels.h"
 #include "predictor.h"
 #include "problem.h"
+#include "schema.h"
 #include "selector.h"
 
 NB_MODULE(_core, module) {
@@ -17,6 +18,7 @@ NB_MODULE(_core, module) {
   kscout::python::bind_problem(module);
   kscout::python::bind_device(module);
   kscout::python::bind_kernels(module);
+  kscout::python::bind_schema(module);
   kscout::python::bind_selector(module);
   kscout::python::bind_predictor(module);
   kscout::python::bind_dispatch(module);

@@ -137,7 +137,10 @@ def test_ck_tiles_columns_are_kernels():
         ({**CONV_KERNEL, "pipeline": "compv"}, "compv"),
         ({"kernel_name": CONV_NAME, "tile_m": 32}, "tile_m=32, but 'grouped_conv_.*' says 16"),
         ({"kernel_name": CONV_NAME, "wave_mode": "intrawave"}, "scheduler='intrawave', but .* says 'interwave'"),
-        ({"kernel_name": CONV_NAME, "N": 4}, "a convolution's kernel has no key 'N'"),
+        ({"kernel_name": CONV_NAME, "tile_mm": 4}, "a convolution's kernel has no key 'tile_mm'"),
+        ({"kernel_name": "a label", "N": 4}, "a label"),
+        ({**CONV_KERNEL, "dtype": "fp16"}, "dtype='fp16', but the problem has 'bf16'"),
+        ({**CONV_KERNEL, "direction": "bwd_data"}, "direction='bwd_data', but the problem has 'conv_fwd'"),
         ({"block_size": 16, "gemm_m_per_block": 64}, "no 'gemm_n_per_block'"),
         ({**CONV_KERNEL, **FIRST_TILE}, "both 'tile_m' and 'block_size'"),
         ({**LATER_TILE, "block_size": 128}, "block_size=128 threads need the waves"),
@@ -176,6 +179,18 @@ def test_the_adapter_returns_names_as_they_were_written_and_keeps_ties_in_order(
     assert [name for name, _ in ck_tile.Predictor(FOLDER).rank_kernels(PROBLEM, twice[::-1])] == twice[::-1]
 
 
+def test_whole_rows_of_tables_are_kernels_whatever_problem_they_were_measured_on():
+    measured = {"op_type": "grouped_conv", "arch": "gfx950", "is_valid": True, "run_id": 0, "tflops": np.float64(3.5), "hw_num_cus": 256}
+    other = {**WHOLE_ROW, "N": np.int64(1), "C": 3}
+    assert config_from({**CONV_KERNEL, **measured, **other}, PROBLEM).name == CONV_NAME
+    assert config_from({"kernel_name": CONV_NAME, **CONV_KERNEL, **measured, **other}, PROBLEM).name == CONV_NAME
+    assert config_from({**GEMM_KERNEL, **measured, **GEMM_ROW, "m": 1}, problem_from(GEMM_ROW)).name == GEMM_NAME
+    # A label in place of a name: the columns decide.
+    assert config_from({"kernel_name": "k16_64x32", **CONV_KERNEL}, PROBLEM).name == CONV_NAME
+    ranked = ck_tile.Predictor(FOLDER).rank_kernels(PROBLEM, [{"kernel_name": "k16_64x32", **CONV_KERNEL}])
+    assert ranked[0][0] == "k16_64x32"
+
+
 def test_the_adapter_has_no_defaults_of_its_own():
     with pytest.raises(kscout.InvalidArgument, match="lacks the required dilation_h, dilation_w, dtype, layout, variant"):
         ck_tile.Predictor(FOLDER).predict_tflops(ROW, NAMES[0])
@@ -187,6 +202,6 @@ def test_the_adapter_has_no_defaults_of_its_own():
 
 
 def test_milliseconds_of_a_ck_tile_folder_come_back_as_they_are(latency_folder):
-    predictor = ck_tile.Predictor(latency_folder("grouped_conv"), "ck_conv_83")
+    predictor = ck_tile.Predictor(latency_folder("grouped_conv"), schema="ck_conv_83")
     assert predictor.predict_latency(PROBLEM, NAMES[0]) == pytest.approx(0.25)
     assert predictor.predict_all(PROBLEM, NAMES[0]) == {"latency_ms": pytest.approx(0.25)}

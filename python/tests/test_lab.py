@@ -84,6 +84,52 @@ def test_a_model_is_trained_and_judged(data, tmp_path):
     assert verdict["problems"] == 12 and 0 < verdict["efficiency"]["mean"] <= 100
 
 
+def test_a_schema_is_text_and_trains_a_model(data, tmp_path):
+    gemm = kscout.Schema("gemm")
+    schema = gemm.extended("mine", {"k_per_m": "k / m", "rest": "p.m % t.inner_m"})
+    assert schema.features == [*gemm.features, "k_per_m", "rest"] and (schema.name, schema.op, schema.provider) == ("mine", "gemm", "")
+    assert kscout.Schema.parse(schema.text()) == schema != gemm and schema.hash != gemm.hash and "gemm" in kscout.Schema.names()
+    (tmp_path / "mine.toml").write_text(schema.text())
+    assert kscout.Schema.read(tmp_path / "mine.toml") == schema
+    config = next(iter(kscout.kernels(rules="tiny", filter="c.kind == 'tiled'")))
+    row = dict(zip(schema.features, schema.rows(Gemm(17, 48, 34), [config])[0]))
+    assert row["m"] == 17 and row["k_per_m"] == 2 and row["rest"] == 17 % config["mr"]
+    kscout.train(data, tmp_path / "model", schema=schema, targets=["relative"], folds=2, rounds=20, rules="tiny")
+    assert kscout.Predictor(tmp_path / "model").schema == "mine"
+    assert kscout.Selector.load(tmp_path / "model").select(Gemm(8, 16, 32)).decided_by == "model"
+    with pytest.raises(kscout.InvalidArgument, match="'k_perm'.*did you mean|k_perm"):
+        gemm.extended("wrong", {"a": "k_perm"})
+    with pytest.raises(kscout.InvalidArgument, match="'a b' is no id"):
+        gemm.extended("wrong", {"a b": "k"})
+    with pytest.raises(kscout.CorruptData, match="mine.toml"):
+        kscout.Schema.parse("name = 3", "mine.toml")
+    with pytest.raises(kscout.InvalidArgument, match="did you mean 'gemm'"):
+        kscout.Schema("gem")
+
+
+def test_columns_of_functions_are_trained_and_evaluated_and_never_exported(data):
+    asked = []
+
+    def measured_speed(problem, config):  # what no formula knows: choices by it are perfect
+        asked.append((str(problem), config.name))
+        return speed.get((str(problem).split(":")[1], config.name), 0.0)
+
+    frame = data.to_pandas()
+    frame = frame[frame.status == "ok"].sort_values("pass")
+    speed = {(f"{r.m}x{r.n}x{r.k}", r.config): r.tflops / best for r, best in zip(frame.itertuples(), frame.groupby(["m", "n", "k"]).tflops.transform("max"))}
+    model = kscout.FunctionModel(data, {"speed": measured_speed}, schema=kscout.Schema("gemm"), folds=3, rounds=30)
+    assert model.features[-1] == "speed" and len(model.features) == len(kscout.Schema("gemm").features) + 1
+    assert model.efficiency["problems"] == 12 and len(asked) == len(set(asked)), "each pair is computed once"
+    assert model.efficiency["mean"] > 90 and model.efficiency["mean"] >= model.efficiency_without["mean"]
+    assert model.evaluate(data)["mean"] > 90
+    with pytest.raises(kscout.Unsupported, match="columns speed are Python functions.*Schema"):
+        model.export("header.h")
+    with pytest.raises(kscout.InvalidArgument, match="'m' is a column of the data or a feature"):
+        kscout.FunctionModel(data, {"m": measured_speed}, folds=3)
+    with pytest.raises(kscout.InvalidArgument, match="no columns"):
+        kscout.FunctionModel(data, {})
+
+
 def test_what_a_program_refuses_is_of_its_class(data, tmp_path):
     with pytest.raises(kscout.NotFound, match="none.parquet"):
         Dataset("none.parquet")

@@ -10,6 +10,7 @@
 #include <kscout/provider.h>
 
 #include "core/fail.h"
+#include "core/files.h"
 #include "core/fork_mutex.h"
 #include "core/hash.h"
 #include "core/names.h"
@@ -85,6 +86,12 @@ Schema::Schema(SchemaData data) : data_(std::move(data)) {
 }
 
 std::vector<std::string> Schema::names() { return schema_names(); }
+
+Schema Schema::named(std::string_view name_or_file) {
+  return name_or_file.find_first_of("./") == name_or_file.npos ? find(name_or_file) : read(name_or_file);
+}
+
+Schema Schema::read(const std::filesystem::path& file) { return parse(read_plain_text(file), file.string()); }
 
 /// Locked before any thread compiles: otherwise a fork could leave a static unfinished for ever that another
 /// thread is initialising.

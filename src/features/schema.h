@@ -11,9 +11,10 @@
 ///     const expr::FewRows rows = schema.few_rows(device, configs, traits, wanted);
 ///
 /// Formulas may use `p.` (fields of the problem), `d.` (Device), `t.` (Traits) and, in schemas
-/// that name a provider, `c.` (axes of its config space). Schemas are data: families/features_*.toml. A model
-/// stores the text, so training and selection use the same formulas.
+/// that name a provider, `c.` (axes of its config space). Schemas are data: families/features_*.toml, or a
+/// file of the user's. A model stores the text, so training and selection use the same formulas.
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <span>
 #include <string>
@@ -70,10 +71,15 @@ class Schema {
   static const Schema& find(std::string_view name);
   /// Names in the catalogue.
   static std::vector<std::string> names();
+  /// A schema of the catalogue, or of a file: text with a dot or a slash. Throws the errors of find() and
+  /// read().
+  static Schema named(std::string_view name_or_file);
 
   /// Inverse of text(); also reads a file of the catalogue. `source` names the text in errors. Throws
   /// corrupt_data.
   static Schema parse(std::string_view text, std::string_view source);
+  /// Parses a file. Throws not_found, and the errors of parse().
+  static Schema read(const std::filesystem::path& file);
   /// The whole schema as TOML, as a `.ksf` file stores it. parse(text()) == *this.
   std::string text() const;
   /// Hash of ids and formulas, terms included, in order, without units and meanings. The same on every

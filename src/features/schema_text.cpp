@@ -44,8 +44,14 @@ class Reader : public TomlReader {
 
 Feature read_feature(const Reader& reader, const toml::table& table) {
   reader.check_keys(table, "key", {"id", "formula", "unit", "meaning", "categorical"});
-  return {reader.text(table, "id"), reader.text(table, "formula"), reader.text(table, "unit"),
-          reader.text(table, "meaning"), reader.flag(table, "categorical")};
+  const std::string id = reader.text(table, "id");
+  try {
+    check_feature_id(id);
+  } catch (const Error& error) {
+    reader.complain(table, error.what());
+  }
+  return {id, reader.text(table, "formula"), reader.text(table, "unit"), reader.text(table, "meaning"),
+          reader.flag(table, "categorical")};
 }
 
 Requirement read_requirement(const Reader& reader, const toml::table& table) {
@@ -148,6 +154,12 @@ void write_features(std::string& out, std::string_view key, const std::vector<Fe
 
 }  // namespace
 
+void check_feature_id(std::string_view id) {
+  constexpr std::string_view kLetters = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz";
+  if (id.empty() || id.find_first_not_of(kLetters) != id.npos || id.front() <= '9')
+    fail(Errc::invalid_argument, "'{}' is no id of a feature: letters, digits and _, and no digit first", id);
+}
+
 std::vector<std::string> schema_names() {
   std::vector<std::string> names;
   for (std::string_view file : embedded_file_names(kFilePrefix)) {
@@ -238,7 +250,7 @@ std::string catalogue_markdown() {
       "Formulas read `p.` (problem), `c.` (axes of the config), `t.` (traits of the config), `d.` (device), "
       "and each "
       "other by name.\n"
-      "The language: `docs/formats/expr.md`.\n";
+      "The language: `docs/formats/expr.md`. A schema of your own: `docs/own_features.md`.\n";
   for (const std::string& name : Schema::names()) out += '\n' + schema_markdown(Schema::find(name));
   return out;
 }

@@ -20,7 +20,12 @@
 
 namespace kscout {
 
-/// Throws corrupt_data naming `source` and the line: invalid TOML, an unknown or missing key, a wrong type.
+/// Throws invalid_argument unless the id has only letters, digits and _, and no digit first: formulas, tables
+/// and LightGBM read it.
+void check_feature_id(std::string_view id);
+
+/// Throws corrupt_data naming `source` and the line: invalid TOML, an unknown or missing key, a wrong type,
+/// an id that check_feature_id() refuses.
 SchemaData parse_schema_data(std::string_view text, std::string_view source);
 
 /// Names of the schemas in the catalogue, families/features_*.toml.

@@ -129,7 +129,7 @@ Schema tune_schema(Op op, const TuneRequest& options, bool after_shared = false)
         after_shared ? any_cpu_schema(op) : std::string(default_schema(op, provider, kind));
     return Schema::find(usual).for_op(op);
   }
-  const Schema schema = Schema::find(options.schema);
+  const Schema schema = Schema::named(options.schema);
   const SchemaData& data = schema.data();
   if (same_operation(data.op, op) && (data.provider.empty() || data.provider == provider))
     return schema.for_op(op);

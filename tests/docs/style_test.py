@@ -1,4 +1,4 @@
-"""The checks of words and of pages notice what they are for: style_test.py (ctest: docs.style_checks)."""
+"""The checks of words, of pages and of the table of weaknesses notice what they are for: style_test.py (ctest: docs.style_checks)."""
 
 import pathlib
 import tempfile
@@ -8,6 +8,7 @@ import unittest
 sys.dont_write_bytecode = True
 
 import pages
+import weaknesses
 import words
 
 TABLE = """| private word | use | forms that fail |
@@ -60,6 +61,20 @@ class Style(unittest.TestCase):
         text = "data/there.parquet, `data/gone.parquet`, my/data/gone.parquet, data/{a,b}.parquet\n"
         found = self.found(pages.complaints, docs__a_md=text, **{"data__there.parquet": ""})
         self.assertEqual(found, ["docs/a.md: data/gone.parquet is not in the repository"])
+
+    def test_a_named_test_that_does_not_exist(self):
+        page = pathlib.Path(weaknesses.PAGE)
+        rows = "".join(f"| {row} | w | h | `A.B`, `test_c`, `docs/d*.md` |\n" for row in weaknesses.ROWS)
+        there = {"tests__a_cpp": "TEST_F(A, B) {}\n", "docs__d1_md": "d", "python/tests/test_a.py": "def test_c():\n"}
+        there = {name.replace("/", "__"): text for name, text in there.items()}
+        wrong = rows.replace("| W2 | w | h | `A.B`", "| W2 | w | h | `A.Gone`").replace("| 19 |", "| 20 |")
+        wrong = wrong.replace("| W3 | w | h | `A.B`, `test_c`, `docs/d*.md` |", "| W3 | w | h | a test |")
+        at = page.as_posix().replace("/", "__")
+        self.assertEqual(self.found(weaknesses.complaints, **there, **{at: rows}), [])
+        found = self.found(weaknesses.complaints, **there, **{at: wrong})
+        self.assertEqual([f.removeprefix(f"{page}: ") for f in found],
+                         ["row 19 is missing", "row W2: there is no test A.Gone", "row W3 names no test"])
+        self.assertEqual(len(self.found(weaknesses.complaints, **{at: rows})), 3 * len(weaknesses.ROWS))
 
     def test_wide_lines_of_text_only(self):
         wide = "x" * 121

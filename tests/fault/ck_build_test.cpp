@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -45,7 +46,7 @@ class CkBuildTest : public testing::Test {
     fs::create_directories(place);
     std::ofstream(place / "gemm_universal_kernel_list.txt") << names;
   }
-  CkSweepReport sweep(double limit_s = 20) {
+  CkSweepReport sweep(double limit_s = 20, std::optional<unsigned> jobs = {}) {
     const std::vector<Problem> problems = {make_gemm(8, 16, 32, DType::fp16), make_gemm(4, 4, 4, DType::fp16),
                                            make_gemm(4, 4, 4, DType::bf16)};  // no kernel of this build
     return sweep_ck_build(find_ck_kernels({folder_.path()}), problems,
@@ -54,6 +55,8 @@ class CkBuildTest : public testing::Test {
                            .repeat = 2,
                            .verify = true,
                            .limit_s = limit_s,
+                           .build = folder_.path(),
+                           .jobs = jobs,
                            .device = device_preset("gfx950")});
   }
   const test::TemporaryFolder folder_;
@@ -127,6 +130,40 @@ TEST_F(CkBuildTest, EveryWayToFailCostsOneRow) {
   EXPECT_TRUE(says("printed no JSON"));
   EXPECT_TRUE(says("exit code 3"));
   EXPECT_TRUE(says("answered for another k"));
+}
+
+TEST_F(CkBuildTest, NinjaBuildsWhatIsMissingAndAKernelThatFailsCostsItsRows) {
+  const auto ninja = [&](int tile_n, std::string_view rule) {
+    const std::string program = "benchmark_" + kernel_name(tile_n);
+    return fmt::format("build bin/{0}: {1}\nbuild {0}: phony bin/{0}\n", program, rule);
+  };
+  add(32);
+  list(kernel_name(32) + "\n" + kernel_name(64) + "\n" + kernel_name(128) + "\n" + kernel_name(256) + "\n");
+  EXPECT_EQ(sweep().ran, 8u);  // 6 of them rows of missing programs
+  expect_error(Errc::not_found, {"no build.ninja", "cmake -G Ninja"}, [&] { sweep(20, 2); });
+
+  std::ofstream(folder_ / "build.ninja")
+      << "rule copy\n  command = cp " << paths::ck_benchmark << " $out\n"
+      << "rule fail\n  command = echo 'In file k.hpp:'; echo 'k.hpp:3: error: no such warp tile'; exit 1\n"
+      << ninja(32, "fail") << ninja(64, "copy") << ninja(128, "fail");
+  const CkSweepReport report = sweep(20, 2);
+  EXPECT_EQ(report.built, 1u) << "what is there is not built, 32 would fail";
+  EXPECT_EQ(report.ran, 2u) << "the rows of the program that is there now";
+  EXPECT_EQ(count(report, Status::ok), 4u);
+  EXPECT_EQ(count(report, Status::unsupported), 4u);
+  EXPECT_NE(read_file(folder_ / "out/build.log").find("FAILED"), std::string::npos);
+
+  fs::remove_all(folder_ / "out");
+  const CkSweepReport anew = sweep(20, 0);
+  EXPECT_EQ(anew.built, 0u);
+  const auto reason = [&](int tile_n) {
+    const auto of = std::ranges::find_if(
+        anew.failures, [&](const std::string& f) { return f.starts_with(kernel_name(tile_n) + " "); });
+    return of == anew.failures.end() ? std::string() : *of;
+  };
+  EXPECT_NE(reason(128).find("unsupported: not built: k.hpp:3: error: no such warp tile"), std::string::npos)
+      << reason(128);
+  EXPECT_NE(reason(256).find("the build has no target benchmark_"), std::string::npos) << reason(256);
 }
 
 TEST_F(CkBuildTest, WhatHangsIsEnded) {

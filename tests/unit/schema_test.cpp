@@ -11,6 +11,7 @@
 #include "features/schema_text.h"
 #include "support/expect_error.h"
 #include "support/paths.h"
+#include "support/temporary_folder.h"
 
 namespace kscout {
 namespace {
@@ -137,6 +138,12 @@ TEST(Schema, NamesWhatIsWrongInADefinition) {
   SchemaData twice = small_schema();
   twice.features[1].id = "a";
   expect_error(Errc::invalid_argument, "'a' is defined twice", [&] { Schema{twice}; });
+  for (const char* const id : {"a b", "1st", "a-b", "a\n"}) {
+    SchemaData no_id = small_schema();
+    no_id.features[1].id = id;
+    expect_error(Errc::corrupt_data, {"f.toml:", "is no id"},
+                 [&] { Schema::parse(schema_text(no_id), "f.toml"); });
+  }
   SchemaData unknown = small_schema();
   unknown.features[1].formula = "p.mm";
   expect_error(Errc::invalid_argument, "did you mean 'p.m'", [&] { Schema{unknown}; });
@@ -150,6 +157,18 @@ TEST(Schema, NamesWhatIsWrongInADefinition) {
                [] { Schema::parse("op='gemm'\nnme='x'\n", "f.toml"); });
   expect_error(Errc::corrupt_data, "'name' is missing", [] { Schema::parse("op='gemm'\n", "f.toml"); });
   expect_error(Errc::corrupt_data, "f.toml:1", [] { Schema::parse("op=", "f.toml"); });
+}
+
+TEST(Schema, IsNamedByTheCatalogueOrAFile) {
+  const test::TemporaryFolder folder;
+  const auto file = folder / "own.toml";
+  std::ofstream(file) << Schema(small_schema()).text();
+  EXPECT_EQ(Schema::named(file.string()), Schema(small_schema()));
+  EXPECT_EQ(Schema::named("gemm"), Schema::find("gemm"));
+  expect_error(Errc::not_found, "other.toml", [&] { Schema::named((folder / "other.toml").string()); });
+  expect_error(Errc::invalid_argument, "did you mean 'gemm'", [] { Schema::named("gem"); });
+  std::ofstream(file) << "name = \"own\"\nop = 3\n";
+  expect_error(Errc::corrupt_data, {"own.toml", "summary"}, [&] { Schema::named(file.string()); });
 }
 
 TEST(Catalogue, PageIsUpToDate) {

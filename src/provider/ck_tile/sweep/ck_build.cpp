@@ -4,8 +4,11 @@
 #include <cmath>
 #include <fstream>
 #include <map>
+#include <set>
+#include <thread>
 #include <tuple>
 #include <unordered_map>
+#include <utility>
 
 #include "core/fail.h"
 #include "core/files.h"
@@ -22,6 +25,9 @@ namespace {
 
 namespace fs = std::filesystem;
 constexpr const char* kRuns = "runs.jsonl";
+constexpr const char* kBuildLog = "build.log";
+/// Beginnings of the reasons of rows that no program measured.
+constexpr std::string_view kAbsent = "the build has no ", kNotBuilt = "not built: ";
 constexpr std::string_view kPrefix = "benchmark_";
 
 std::string stem_of(const CkBuild& build) {
@@ -106,7 +112,8 @@ bool says_verification_failed(std::string_view output) {
 CkResult run_kernel(const CkKernel& kernel, const Problem& problem, const CkSweepOptions& options) {
   if (is_absent(kernel.program))
     return {Status::unsupported, Measurement::unknown,
-            "the build has no " + kernel.program.filename().string()};
+            kernel.not_built.empty() ? std::string(kAbsent) + kernel.program.filename().string()
+                                     : std::string(kNotBuilt) + kernel.not_built};
   const ImplicitGemm p = product_of(problem);
   const ProgramResult ran =
       run_program({kernel.program.string(), fmt::format("-m={}", p.m), fmt::format("-n={}", p.n),
@@ -121,6 +128,53 @@ CkResult run_kernel(const CkKernel& kernel, const Problem& problem, const CkSwee
     return {Status::wrong, Measurement::unknown, "its own verification failed"};
   if (ran.exit_code != 0) return {Status::unsupported, Measurement::unknown, ran.ending()};
   return read_ck_output(ran.output, problem);
+}
+
+/// Whether a recorded row still stands: not that of a program that was missing and is there now.
+bool stands(const CkResult& recorded, const CkKernel& kernel) {
+  const bool unbuilt = recorded.reason.starts_with(kAbsent) || recorded.reason.starts_with(kNotBuilt);
+  return !unbuilt || is_absent(kernel.program);
+}
+
+/// The targets of a build folder, from lines "name: rule".
+std::set<std::string> targets_in(const fs::path& folder, const fs::path& log) {
+  const ProgramResult listed = run_logged({"ninja", "-C", folder.string(), "-t", "targets", "all"}, log);
+  const std::string text = read_plain_text(log);
+  if (!listed.ended_well())
+    fail(Errc::not_found, "--ck-build {}: ninja cannot read its targets ({}): {}", folder.string(),
+         listed.ending(), text.substr(0, text.find('\n')));
+  std::set<std::string> targets;
+  for (const std::string_view line : split(text, '\n')) targets.emplace(line.substr(0, line.find(':')));
+  return targets;
+}
+
+/// The first line with "error" of the failed step that names the target, else the step's first line; empty
+/// where no step of it failed.
+std::string first_error(std::string_view log, std::string_view target) {
+  const auto names = [&](std::string_view line) {
+    const std::size_t at = line.find(target);
+    const std::size_t end = at + target.size();
+    return at != line.npos &&
+           (end == line.size() ||
+            (std::isalnum(static_cast<unsigned char>(line[end])) == 0 && line[end] != '_'));
+  };
+  bool inside = false, command = false;
+  std::string first;
+  for (const std::string_view line : split(log, '\n')) {
+    if (line.starts_with("FAILED:")) {
+      if (!first.empty()) return first;
+      inside = command = names(line);
+    } else if (line.starts_with("[") || line.starts_with("ninja: ")) {
+      inside = false;
+    } else if (inside && std::exchange(command, false)) {  // the command comes first
+      continue;
+    } else if (inside && line.find("error") != line.npos) {
+      return std::string(line);
+    } else if (inside && first.empty()) {
+      first = line;
+    }
+  }
+  return first;
 }
 
 bool fits(const CkKernel& kernel, const Problem& problem) {
@@ -183,7 +237,45 @@ CkResult read_ck_output(std::string_view output, ProblemRef problem) {
   }
 }
 
-CkSweepReport sweep_ck_build(const std::vector<CkKernel>& kernels, const std::vector<Problem>& problems,
+std::size_t build_ck_kernels(const fs::path& folder, std::vector<CkKernel>& kernels, unsigned jobs,
+                             const fs::path& log) {
+  if (is_absent(folder / "build.ninja"))
+    fail(Errc::not_found,
+         "--ck-build {}: there is no build.ninja to build with: configure CK with cmake -G Ninja",
+         folder.string());
+  const std::set<std::string> targets = targets_in(folder, log);
+  if (jobs == 0) jobs = std::max(1u, std::thread::hardware_concurrency());
+  std::vector<std::string> command = {"ninja", "-C", folder.string(), "-k", "0", "-j", std::to_string(jobs)};
+  std::vector<CkKernel*> asked;
+  for (CkKernel& kernel : kernels) {
+    if (!is_absent(kernel.program)) continue;
+    const std::string target = std::string(kPrefix) + kernel.name;
+    if (!targets.contains(target)) {
+      kernel.not_built = fmt::format("the build has no target {}", target);
+      continue;
+    }
+    command.push_back(target);
+    asked.push_back(&kernel);
+  }
+  if (asked.empty()) return 0;
+  const ProgramResult ended = run_logged(command, log);
+  const std::string text = read_plain_text(log);
+  std::size_t built = 0;
+  for (CkKernel* const kernel : asked) {
+    if (!is_absent(kernel->program)) {
+      ++built;
+      continue;
+    }
+    const std::string error = first_error(text, std::string(kPrefix) + kernel->name);
+    kernel->not_built = !error.empty()       ? error
+                        : ended.ended_well() ? fmt::format("ninja made no {}", kernel->program.string())
+                                             : fmt::format("ninja: {}", ended.ending());
+    kernel->not_built += fmt::format(" (ninja's output: {})", log.string());
+  }
+  return built;
+}
+
+CkSweepReport sweep_ck_build(std::vector<CkKernel> kernels, const std::vector<Problem>& problems,
                              const CkSweepOptions& options) {
   std::error_code error;
   fs::create_directories(options.out, error);
@@ -194,6 +286,8 @@ CkSweepReport sweep_ck_build(const std::vector<CkKernel>& kernels, const std::ve
   std::ofstream log(file, std::ios::app);
 
   CkSweepReport report;
+  if (options.jobs)
+    report.built = build_ck_kernels(options.build, kernels, *options.jobs, options.out / kBuildLog);
   report.table.device = options.device;
   report.table.metadata = {{"rules", std::string(kMeasuredRules)},
                            {"measured_by", "CK Tile benchmark executables"},
@@ -220,8 +314,9 @@ CkSweepReport sweep_ck_build(const std::vector<CkKernel>& kernels, const std::ve
     for (const CkKernel& kernel : kernels) {
       if (!fits(kernel, problem)) continue;
       const auto found = known.find({kernel.name, sizes.m, sizes.n, sizes.k});
-      const CkResult result = found != known.end() ? found->second : run_kernel(kernel, problem, options);
-      if (found != known.end()) {
+      const bool kept = found != known.end() && stands(found->second, kernel);
+      const CkResult result = kept ? found->second : run_kernel(kernel, problem, options);
+      if (kept) {
         ++report.kept;
       } else {
         ++report.ran;

@@ -8,10 +8,11 @@
 ///     write_dataset("sweep/measurements.parquet", report.table);
 ///
 /// Appends each program's output to OUT/runs.jsonl at once, one line each; a second run continues from there.
-/// This process opens no GPU.
+/// This process opens no GPU. With `jobs`, ninja first builds the programs that are missing.
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,7 @@ struct CkKernel {
   std::string name;
   std::filesystem::path program;  ///< need not exist: its rows are then `unsupported`
   NamedConfig named;
+  std::string not_built = {};  ///< why build_ck_kernels could not make the program
 };
 
 /// Lists the kernels of the build, from
@@ -40,18 +42,28 @@ struct CkKernel {
 /// corrupt_data for a name that cannot be read.
 std::vector<CkKernel> find_ck_kernels(const CkBuild& build);
 
+/// Builds the missing programs in the build folder with one `ninja -k 0`, `jobs` at once (0: one per core);
+/// its target of a kernel is benchmark_<name>. Writes ninja's output to `log`. Returns the number of programs
+/// that it built; `not_built` of the others says why. Throws not_found where there is no ninja or no
+/// build.ninja.
+std::size_t build_ck_kernels(const std::filesystem::path& folder, std::vector<CkKernel>& kernels,
+                             unsigned jobs, const std::filesystem::path& log);
+
 struct CkSweepOptions {
-  std::filesystem::path out;     ///< output folder; created when absent
-  int warmup = 10, repeat = 50;  ///< passed to each program
-  bool verify = false;           ///< have each program check its result, too
-  double limit_s = 120;          ///< seconds for one program
-  Device device = {};            ///< device that the programs run on, recorded in the table
+  std::filesystem::path out;          ///< output folder; created when absent
+  int warmup = 10, repeat = 50;       ///< passed to each program
+  bool verify = false;                ///< have each program check its result, too
+  double limit_s = 120;               ///< seconds for one program
+  std::filesystem::path build = {};   ///< build folder, for `jobs`
+  std::optional<unsigned> jobs = {};  ///< build_ck_kernels first, with out/build.log
+  Device device = {};                 ///< device that the programs run on, recorded in the table
   std::function<void(std::size_t done, std::size_t all)> progress = {};
 };
 
 struct CkSweepReport {
   MeasurementTable table;
   std::size_t ran = 0, kept = 0;            ///< measured now; found in runs.jsonl
+  std::size_t built = 0;                    ///< programs that `jobs` built
   std::size_t problems_without_kernel = 0;  ///< of their type and layout in the build
   std::vector<std::string> failures;        ///< "kernel on problem: reason", in order
 };
@@ -59,9 +71,10 @@ struct CkSweepReport {
 /// Measures every kernel on every problem of its types and layout, one problem after another. The end of a
 /// program decides the status of the row: a result with time and speed is `ok`; a signal `crashed`; the time
 /// limit `timeout`; a failed verification `wrong`; no executable, another exit code, no result or a result
-/// for another problem `unsupported`. Throws corrupt_data when runs.jsonl holds a damaged line before its
-/// last, device_failure when it cannot be written.
-CkSweepReport sweep_ck_build(const std::vector<CkKernel>& kernels, const std::vector<Problem>& problems,
+/// for another problem `unsupported`. Rows of a program that was missing are measured again when it exists.
+/// Throws corrupt_data when runs.jsonl holds a damaged line before its last, device_failure when it cannot be
+/// written, and the errors of build_ck_kernels.
+CkSweepReport sweep_ck_build(std::vector<CkKernel> kernels, const std::vector<Problem>& problems,
                              const CkSweepOptions& options);
 
 /// The result for one problem in a benchmark program's output.
