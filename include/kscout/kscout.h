@@ -251,7 +251,9 @@ typedef struct kscout_choice {
   /// Expected time, in microseconds, that the config needs once before its runs (a plan, its compilation, a
   /// packed filter); NaN: unknown.
   double setup_us;
-  int64_t reserved[5];
+  /// Time that the model expects of the first suggestion of the kernels' library; NaN: unknown.
+  double suggestion_us;
+  int64_t reserved[4];
 } kscout_choice;
 
 typedef struct kscout_selector kscout_selector;

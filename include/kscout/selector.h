@@ -70,13 +70,17 @@ struct Choice {
   /// Probability that the config is within 3 % of the family's best; unknown without calibration.
   double confidence = unknown;
   double score = unknown;  ///< the ranking's sort key, higher is better; comparable within one problem
+  /// Expected time, in microseconds, that the config needs once before its runs: building a plan, compiling
+  /// it, packing a filter; not part of time_us. Unknown where the model has no such times. A float, like the
+  /// next one, so that a cached decision stays small.
+  float setup_us = std::numeric_limits<float>::quiet_NaN();
+  /// Time that the model expects of the first suggestion of the kernels' library, in microseconds: what a
+  /// program takes that does not choose. Unknown for other sources, libraries without suggestions, and
+  /// choices that are not the first of a ranking.
+  float suggestion_us = std::numeric_limits<float>::quiet_NaN();
   ChoiceSource source = ChoiceSource::fallback;  ///< which source answered
   /// Like `source`; for `cache`: the source that made the cached decision.
   ChoiceSource decided_by = ChoiceSource::fallback;
-  /// Expected time, in microseconds, that the config needs once before its runs: building a plan, compiling
-  /// it, packing a filter; not part of time_us. Unknown where the model has no such times. A float, so that a
-  /// cached decision stays as small as it is.
-  float setup_us = std::numeric_limits<float>::quiet_NaN();
 };
 static_assert(std::is_trivially_copyable_v<Choice>);
 

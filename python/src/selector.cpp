@@ -105,6 +105,8 @@ void bind_choice(nb::module_& module) {
   bind_field(choice, "setup_us", &Choice::setup_us,
              "Expected time that the config needs once before its runs, in microseconds: a plan, its "
              "compilation, a packed filter.");
+  bind_field(choice, "suggestion_us", &Choice::suggestion_us,
+             "Time that the model expects of the first suggestion of the kernels' library, in microseconds.");
   bind_field(choice, "source", &Choice::source, "The source of the fallback chain that chose.");
   bind_field(choice, "decided_by", &Choice::decided_by,
              "The source that decided when the choice was cached.");

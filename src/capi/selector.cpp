@@ -137,6 +137,7 @@ void store(const Choice& from, kscout_choice& to) noexcept {
   to.source = static_cast<std::int32_t>(from.source);
   to.decided_by = static_cast<std::int32_t>(from.decided_by);
   to.setup_us = static_cast<double>(from.setup_us);
+  to.suggestion_us = static_cast<double>(from.suggestion_us);
 }
 
 }  // namespace kscout::capi

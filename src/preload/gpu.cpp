@@ -77,13 +77,10 @@ struct GpuServer::Chooser {
   Solver solver;
   bool other_release;  ///< the model's release of cuBLASLt is not the program's
 
-  /// Microseconds that the model expects of the library's first suggestion; 0: unknown.
+  /// Microseconds that the model expects of the library's first suggestion, or the least that it can take.
   double own_us(const GemmProblem& problem, Backend& gpu) const {
-    for (const Choice& one : selector.rank(problem, std::numeric_limits<std::size_t>::max())) {
-      if (!is_first_suggestion(one.config) || std::isnan(one.time_us)) continue;
-      return std::max(one.time_us, gpu.min_us(problem, one.config));
-    }
-    return gpu.min_us(problem, CublasLtConfig{.suggestion = 1}.kernel_config());
+    const double least_us = gpu.min_us(problem, CublasLtConfig{.suggestion = 1}.kernel_config());
+    return std::fmax(static_cast<double>(selector.select(problem).suggestion_us), least_us);
   }
 };
 

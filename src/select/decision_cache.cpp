@@ -40,7 +40,8 @@ void DecisionCache::add(const DecisionKey& key, const Choice& choice) noexcept {
   std::array<std::uint64_t, std::tuple_size_v<decltype(Place::rest)>> rest;
   std::memcpy(rest.data(), reinterpret_cast<const std::byte*>(&choice) + sizeof(KernelConfig), sizeof(rest));
   for (std::size_t i = 0; i < key.word.size(); ++i) to.key[i].store(key.word[i], std::memory_order_release);
-  to.config.store(config, std::memory_order_release);
+  to.config.store(reinterpret_cast<std::uintptr_t>(config) | static_cast<std::uint64_t>(choice.decided_by),
+                  std::memory_order_release);
   for (std::size_t i = 0; i < rest.size(); ++i) to.rest[i].store(rest[i], std::memory_order_release);
   to.version.store(version + 2, std::memory_order_release);
 }

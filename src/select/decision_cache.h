@@ -74,11 +74,13 @@ class DecisionCache {
   struct alignas(128) Place {
     Word version;  ///< odd while a thread writes; 0: never written
     std::array<Word, std::tuple_size_v<decltype(DecisionKey::word)>> key;
-    std::atomic<const KernelConfig*> config;  ///< points into kept_
-    /// The rest of the Choice.
-    std::array<Word, (sizeof(Choice) - sizeof(KernelConfig)) / sizeof(Word)> rest;
+    Word config;  ///< an address in kept_; its lowest bits, which are 0 there, hold Choice::decided_by
+    /// The Choice from the config to the sources. A hit's own source is `cache`.
+    std::array<Word, (offsetof(Choice, source) - sizeof(KernelConfig)) / sizeof(Word)> rest;
   };
   static_assert(sizeof(Place) == 128);
+  static constexpr std::uint64_t kSourceBits = alignof(KernelConfig) - 1;
+  static_assert(EnumWords<ChoiceSource>::words.size() <= kSourceBits + 1);
 
   /// A config that decisions refer to by address: it never changes and lives as long as the cache.
   struct Kept {
@@ -151,14 +153,15 @@ inline bool DecisionCache::find(const DecisionKey& key, Choice& choice) noexcept
     const std::uint64_t version = at.version.load(std::memory_order_acquire);
     if (version == 0) break;  // add() would have used this place
     if (!holds(at, key)) continue;
-    const KernelConfig* const config = at.config.load(std::memory_order_acquire);
+    const std::uint64_t config = at.config.load(std::memory_order_acquire);
     std::array<std::uint64_t, std::tuple_size_v<decltype(Place::rest)>> rest;
 #pragma GCC unroll 8
     for (std::size_t i = 0; i < rest.size(); ++i) rest[i] = at.rest[i].load(std::memory_order_acquire);
     if ((version & 1) != 0 || at.version.load(std::memory_order_relaxed) != version) break;
-    choice.config = *config;
+    choice.config = *reinterpret_cast<const KernelConfig*>(config & ~kSourceBits);
     std::memcpy(reinterpret_cast<std::byte*>(&choice) + sizeof(KernelConfig), rest.data(), sizeof(rest));
     choice.source = ChoiceSource::cache;
+    choice.decided_by = static_cast<ChoiceSource>(config & kSourceBits);
     count_hit();
     return true;
   }

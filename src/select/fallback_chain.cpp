@@ -209,6 +209,7 @@ std::optional<FallbackChain::Vote> FallbackChain::rank_by_model(ProblemRef probl
   const std::size_t found = model.rank(*family, problem, target, allowed, scratch.ranked, scratch, calls_);
   if (found == 0) return std::nullopt;
   vote.ranked = std::span(scratch.ranked).first(found);
+  vote.suggestion_us = static_cast<float>(time_us_of(problem, scratch.suggestion_tflops));
   std::array<double, Confidence::top> tflops{};
   const std::size_t tops = std::min(tflops.size(), found);
   for (std::size_t i = 0; i < tops; ++i) tflops[i] = vote.ranked[i].tflops;
@@ -270,7 +271,10 @@ SelectStatus FallbackChain::try_rank(ProblemRef problem, By by, std::span<Choice
     if (std::ranges::find(best.first(preferred), config, &Choice::config) != best.begin() + preferred)
       continue;
     best[filled] = choice_of(problem, config, ranked[i], vote->source);
-    if (i == 0) best[filled].confidence = vote->confidence;
+    if (i == 0) {
+      best[filled].confidence = vote->confidence;
+      best[filled].suggestion_us = vote->suggestion_us;
+    }
     if (i + 1 < ranked.size()) {
       const auto calls = static_cast<double>(calls_);
       best[filled].margin = ranked[i + 1].cost_us(calls) / ranked[i].cost_us(calls) - 1;

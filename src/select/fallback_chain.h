@@ -11,6 +11,7 @@
 /// Order of sources: forced configs (KSCOUT_FORCE), stored timings of the problem, the model's ranking, the
 /// analytic cost, the family's default config. Each source is used when those before it cannot answer.
 #include <filesystem>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -87,6 +88,7 @@ class FallbackChain {
     const CompiledFamily* family = nullptr;
     std::span<Ranked> ranked;
     double confidence = Choice::unknown;  ///< confidence in the first config
+    float suggestion_us = std::numeric_limits<float>::quiet_NaN();
     ChoiceSource source = ChoiceSource::fallback;
   };
 

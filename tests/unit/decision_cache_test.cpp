@@ -28,7 +28,10 @@ Choice choice_of(std::int32_t number) {
                                 &Choice::confidence, &Choice::score}) {
     choice.*field = part += 0.5;
   }
-  choice.source = choice.decided_by = ChoiceSource::model;
+  choice.setup_us = static_cast<float>(part) + 1;
+  choice.suggestion_us = static_cast<float>(part) + 2;
+  choice.source = ChoiceSource::model;
+  choice.decided_by = static_cast<ChoiceSource>(number % 7);
   return choice;
 }
 
@@ -38,6 +41,8 @@ void expect_same(const Choice& found, const Choice& kept) {
                                 &Choice::confidence, &Choice::score}) {
     EXPECT_EQ(std::bit_cast<std::uint64_t>(found.*field), std::bit_cast<std::uint64_t>(kept.*field));
   }
+  EXPECT_EQ(found.setup_us, kept.setup_us);
+  EXPECT_EQ(found.suggestion_us, kept.suggestion_us);
   EXPECT_EQ(found.source, ChoiceSource::cache);
   EXPECT_EQ(found.decided_by, kept.decided_by);
 }

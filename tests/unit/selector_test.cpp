@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <cmath>
+#include <cstdlib>
 #include <limits>
 
 #include <kscout/error.h>
@@ -8,6 +10,7 @@
 #include "select/analytic.h"
 #include "support/expect_error.h"
 #include "support/models_folder.h"
+#include "support/paths.h"
 
 namespace kscout {
 namespace {
@@ -61,6 +64,27 @@ Model model_with_scores(double factor) {
   ModelData data = toy::model().data();
   for (double& value : data.targets[0].forest.leaf_value) value *= factor;
   return Model(std::move(data));
+}
+
+TEST(Suggestion, TheFirstChoiceSaysWhatTheLibraryWouldTake) {
+  setenv("KSCOUT_DISABLE", "guard",
+         1);  // else the suggestion may itself be the first choice, at the same time
+  const auto selector = Selector::load(paths::in_repository("models/gemm_bf16_h200"));
+  unsetenv("KSCOUT_DISABLE");
+  for (const std::int64_t m : {1, 512, 8192}) {
+    const GemmProblem problem = make_gemm(m, 4096, 1000, DType::bf16);
+    const std::vector<Choice> ranked = selector.rank(problem, 100000);
+    const auto own = std::ranges::find_if(
+        ranked, [&](const Choice& one) { return Selector::name(problem, one).ends_with("__suggestion1"); });
+    ASSERT_NE(own, ranked.end());
+    EXPECT_EQ(ranked.front().suggestion_us, static_cast<float>(own->time_us));
+    EXPECT_TRUE(std::isnan(ranked[1].suggestion_us));
+    EXPECT_EQ(selector.select(problem).suggestion_us, ranked.front().suggestion_us);
+    EXPECT_EQ(selector.select(problem).suggestion_us, ranked.front().suggestion_us) << "cached";
+  }
+  EXPECT_TRUE(std::isnan(Selector::analytic({.device = device_preset("h200")})
+                             .select(make_gemm(64, 64, 64, DType::bf16))
+                             .suggestion_us));
 }
 
 TEST_F(SelectorTest, BatchesHaveAModelOfTheirOwn) {
