@@ -15,11 +15,11 @@ class KscoutLogReader : public LineReader {
  public:
   std::string_view format() const override { return "KSCOUT_LOG"; }
   bool take(const LogLine& whole, CallLog& log) override {
-    const std::string_view line = whole.text;
     constexpr std::string_view kPrefix = "kscout: ", kArrow = " -> ";
-    if (!line.starts_with(kPrefix)) return false;
+    if (!whole.text.starts_with(kPrefix)) return false;
+    const std::string_view line = whole.text.substr(kPrefix.size());
     const std::size_t arrow = line.find(kArrow);
-    const std::string_view problem = line.substr(0, arrow).substr(kPrefix.size());
+    const std::string_view problem = line.substr(0, arrow);
     if (arrow == std::string_view::npos) require_end(whole.ended);
     if (arrow == std::string_view::npos || problem.find(' ') != std::string_view::npos) return true;
     log.add(parse_any_problem(problem));

@@ -45,6 +45,7 @@ TEST(CallLog, ARecordOfExecKeepsItsCalls) {
 TEST(CallLog, LinesOfSeveralFormatsAreCountedTogether) {
   const CallLog log = read_call_log(
       "epoch 1\r\n"
+      "kscout: -> no problem\r\n"
       "kscout: no model: analytic costs\r\n"
       "kscout: gemm:64x96x128:fp32:rcr -> native_gemm (analytic, 13.81 us)\r\n"
       "GemmTunableOp_float_TN,tn_96_64_128_ld_128_128_96\r\n"
