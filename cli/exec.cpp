@@ -37,9 +37,12 @@ char** program_arguments = nullptr;
 
 struct ExecOptions {
   std::string program, record, report;
-  bool no_serve = false, refine = false;
+  bool no_serve = false, refine = false, guard = false, no_guard = false;
   std::string policy = "best", classes;
   std::optional<double> min_gain;  ///< percent
+
+  bool serves() const noexcept { return !no_serve && !guard; }
+  bool guards() const noexcept { return guard || !(no_serve || no_guard); }
 };
 
 /// Beside this program (a build, a wheel), or in ../lib/kscout (an installation).
@@ -71,10 +74,15 @@ void start_file(const std::string& file, const char* setting, std::string_view t
 }
 
 void check_files(const ExecOptions& options) {
+  const char* const mode = options.guard ? "--guard" : "--no-serve";
+  for (const auto& [option, given] : {std::pair{"--no-serve", options.guard && options.no_serve},
+                                      {"--no-guard", options.no_guard && !options.serves()},
+                                      {"--refine", options.refine && !options.serves()},
+                                      {"--min-gain", options.min_gain && options.guard}}) {
+    if (given) fail(Errc::invalid_argument, "{} has no effect with {}; leave one of them out", option, mode);
+  }
   if (options.no_serve && options.record.empty() && options.report.empty())
     fail(Errc::invalid_argument, "nothing to do with --no-serve; give --record FILE, --report FILE, or both");
-  if (options.no_serve && options.refine)
-    fail(Errc::invalid_argument, "--refine has no effect with --no-serve; leave one of them out");
   if (const char* const config = std::getenv("CUBLAS_WORKSPACE_CONFIG");
       options.refine && config && *config) {
     fail(Errc::invalid_argument,
@@ -85,9 +93,9 @@ void check_files(const ExecOptions& options) {
   }
   const bool invariant = is_batch_invariant(options.policy);
   check_classes_option({.batch_invariant = invariant}, options.classes);
-  if (invariant && (options.no_serve || options.refine))
+  if (invariant && (options.refine || !options.serves()))
     fail(Errc::invalid_argument, "--policy batch-invariant has no effect with {}; leave one of them out",
-         options.no_serve ? "--no-serve" : "--refine: what kscout classes timed is used");
+         options.refine ? "--refine: what kscout classes timed is used" : mode);
   if (!(options.min_gain.value_or(0) >= 0))
     fail(Errc::invalid_argument, "--min-gain {}: a percentage of at least 0", *options.min_gain);
   if (invariant && options.min_gain)
@@ -148,7 +156,12 @@ void run(const ExecOptions& options) {
   if (const char* const before = std::getenv("LD_PRELOAD"); before && *before)
     preload += std::string(":") + before;
   setenv("LD_PRELOAD", preload.c_str(), 1);
-  if (options.no_serve) {
+  if (options.guards()) {
+    setenv("KSCOUT_PRELOAD_GUARD", "1", 1);
+  } else {
+    unsetenv("KSCOUT_PRELOAD_GUARD");
+  }
+  if (!options.serves()) {
     unsetenv("KSCOUT_PRELOAD_SERVE");
   } else {
     setenv("KSCOUT_PRELOAD_SERVE", "1", 1);
@@ -207,16 +220,23 @@ void setup_exec(CLI::App& verb) {
     options->policy = policy;
   });
   add_classes_option(verb, options->classes);
+  verb.add_flag(
+      "--guard", options->guard,
+      "only keep wrong results of the library from the program: every other call goes to the library");
+  verb.add_flag("--no-guard", options->no_guard, "do not examine whether the library's results are right");
   verb.add_flag("--no-serve", options->no_serve, "only record: every call goes to the library");
   verb.callback([options] { run(*options); });
   verb.footer(
       "Puts a library under the program that takes its GEMMs from cuBLAS and cuBLASLt: those for which a\n"
-      "model knows a faster kernel run on it, all others go on to the library.\n"
+      "model knows a faster kernel run on it, all others go on to the library. Where the library is about "
+      "to\n"
+      "compute a GEMM wrong, another of its kernels computes it.\n"
       "The program replaces kscout: process id, signals and exit status are the program's. Its children are\n"
       "served, too (docs/exec.md).\n\n"
       "examples\n"
       "  kscout exec -- python3 train.py\n"
       "  kscout exec --report - -- ./my_program\n"
+      "  kscout exec --guard -- python3 train.py\n"
       "  kscout exec --refine -- python3 train.py\n"
       "  kscout exec --no-serve --record shapes.csv -- python3 train.py --epochs 1\n"
       "  kscout problems --file shapes.csv --describe\n\n"

@@ -57,7 +57,7 @@ struct kscout_gemm_call {
   int64_t stride_a, stride_b, stride_c; /* elements between the items of a batch */
   int64_t batch;
   const void* beta;
-  int compute;
+  int compute, algorithm;
 };
 
 /// Functions of an OpenMP runtime: those of GNU, LLVM and Intel all have them.
@@ -86,6 +86,8 @@ struct kscout_blas_call {
 
 /// A product of cuBLASLt: its descriptors, operands and workspace.
 struct kscout_matmul_call {
+  void* handle;
+  const void* algorithm; /* null: the library chooses */
   void* operation;
   const void* alpha;
   void *layout_a, *layout_b;

@@ -2,7 +2,7 @@
 /// Implements libkscout_preload_core.so: counts calls and problems, serves products, and reports all of it
 /// when the process ends.
 ///
-/// Settings: KSCOUT_PRELOAD_SERVE (0 or empty: calls pass on), KSCOUT_PRELOAD_RECORD (a file),
+/// Settings: KSCOUT_PRELOAD_SERVE and KSCOUT_PRELOAD_GUARD (0 or empty: off), KSCOUT_PRELOAD_RECORD (a file),
 /// KSCOUT_PRELOAD_REPORT (a file, or - for stderr), and those of ServeSettings.
 #include <algorithm>
 #include <array>
@@ -29,6 +29,7 @@
 #include "preload/calls.h"
 #include "preload/cpu.h"
 #include "preload/gpu.h"
+#include "preload/guard.h"
 #include "preload/read_calls.h"
 #include "preload/read_plan.h"
 #include "preload/record.h"
@@ -48,6 +49,11 @@ std::string file_setting(const char* name) {
   return error ? value : file.string();
 }
 
+bool is_set(const char* name) {
+  const char* const value = std::getenv(name);
+  return value && *value && std::string_view(value) != "0";
+}
+
 /// The state of one process. Never destroyed: calls may come until the very end.
 class Core {
  public:
@@ -56,8 +62,8 @@ class Core {
     const char* const report = std::getenv("KSCOUT_PRELOAD_REPORT");
     report_ = report && std::string_view(report) == "-" ? report : file_setting("KSCOUT_PRELOAD_REPORT");
     counts_problems_ = !report_.empty() || !file_setting("KSCOUT_PRELOAD_RECORD").empty();
-    const char* const serve = std::getenv("KSCOUT_PRELOAD_SERVE");
-    if (!serve || !*serve || std::string_view(serve) == "0") return;
+    if (is_set("KSCOUT_PRELOAD_GUARD")) guard_ = std::make_unique<Guard>(find);
+    if (!is_set("KSCOUT_PRELOAD_SERVE")) return;
     std::string wrong;
     const auto settings = ServeSettings::from_environment(wrong);
     if (!wrong.empty()) kscout_say("%s; nothing is served", wrong.c_str());
@@ -90,7 +96,11 @@ class Core {
       }
     }
     Watch watch{.on_gpu = start(place, call, library)};
-    const kscout_answer answer = gpu_ ? serve(call, library, problem, operands) : kscout_pass;
+    kscout_answer answer = gpu_ ? serve(call, library, problem, operands) : kscout_pass;
+    if (answer != kscout_served && guard_ && computes(entry, call, library, problem, operands)) {
+      if (answer == kscout_pass_watched) gpu_->after_original(0);
+      answer = kscout_served;
+    }
     watch.gpu = answer == kscout_pass_watched;
     errno = error;
     return answered(answer, watch);
@@ -209,6 +219,7 @@ class Core {
   void in_child() noexcept {
     timer_.in_child();
     if (gpu_) gpu_->in_child();
+    if (guard_) guard_->in_child();
     if (cpu_) cpu_->in_child();
     owner_ = getpid();
     forked_ = true;
@@ -316,6 +327,15 @@ class Core {
     return GpuServer::watches(outcome) ? kscout_pass_watched : kscout_pass;
   }
 
+  bool computes(kscout_entry entry, const kscout_gemm_call& call, const Library& library,
+                const GemmProblem& problem, const Operands& operands) noexcept {
+    return guard_->computes(entry, call, library, problem, operands.workspace, operands.workspace_bytes);
+  }
+  bool computes(kscout_entry, const kscout_matmul_call& call, const Library& library,
+                const GemmProblem& problem, const Operands&) noexcept {
+    return guard_->computes(call, library, problem);
+  }
+
   /// The counts of the parent process.
   void forget() noexcept {
     timer_.forget();
@@ -351,6 +371,7 @@ class Core {
     if (convolutions_) report.add_problems(convolutions_, "convolutions", record_.convolutions());
     report.add_unread(unread_);
     if (gpu_ && report.any_of_gpu()) report.add(*gpu_);
+    if (guard_ && report.any_of_gpu()) report.add(guard_->counts());
     if (cpu_ && report.any_of_cpu()) report.add(*cpu_);
     report.write(report_);
   }
@@ -376,6 +397,7 @@ class Core {
   std::atomic<bool> forked_ = false;  ///< the counts are those of the parent
   /// Of handles of cuBLAS, given by the program.
   std::unordered_map<void*, std::pair<void*, std::size_t>> workspaces_;
+  std::unique_ptr<Guard> guard_;    ///< null: the library's results are not examined
   std::unique_ptr<GpuServer> gpu_;  ///< null: calls are not served
   std::unique_ptr<CpuServer> cpu_;  ///< likewise
 };

@@ -32,8 +32,8 @@ static const char* setting(const char* name) {
   return value && *value ? value : NULL;
 }
 static int is_wanted(void) {
-  return setting("KSCOUT_PRELOAD_SERVE") || setting("KSCOUT_PRELOAD_RECORD") ||
-         setting("KSCOUT_PRELOAD_REPORT");
+  return setting("KSCOUT_PRELOAD_SERVE") || setting("KSCOUT_PRELOAD_GUARD") ||
+         setting("KSCOUT_PRELOAD_RECORD") || setting("KSCOUT_PRELOAD_REPORT");
 }
 
 static void finish(void) {
@@ -159,7 +159,7 @@ int end(int status) {
 #define SIZES                                                                                           \
   .handle = handle, .transa = transa, .transb = transb, .m = m, .n = n, .k = k, .alpha = alpha, .a = a, \
   .b = b, .c = c, .lda = lda, .ldb = ldb, .ldc = ldc, .beta = beta
-#define TYPES .type_a = type_a, .type_b = type_b, .type_c = type_c, .compute = compute
+#define TYPES .type_a = type_a, .type_b = type_b, .type_c = type_c, .compute = compute, .algorithm = algorithm
 #define FP32 .compute = KSCOUT_COMPUTE_OF_SGEMM /* type 0 is fp32 */
 #define STRIDES .stride_a = stride_a, .stride_b = stride_b, .stride_c = stride_c, .batch = batch
 
@@ -244,9 +244,9 @@ TAKEN int cublasLtMatmul(void* handle, void* operation, const void* alpha, const
                          size_t workspace_bytes, void* stream) {
   const struct kscout_core* const core = begin();
   if (core) {
-    const struct kscout_matmul_call call = {operation,       alpha, layout_a, layout_b, beta, layout_c,
-                                            layout_d,        a,     b,        c,        d,    workspace,
-                                            workspace_bytes, stream};
+    const struct kscout_matmul_call call = {handle, algorithm, operation,       alpha, layout_a, layout_b,
+                                            beta,   layout_c,  layout_d,        a,     b,        c,
+                                            d,      workspace, workspace_bytes, stream};
     if (is_served(core, core->matmul(&call))) return end(0);
   }
   return end(PASS(NOT_SUPPORTED, cublasLtMatmul,

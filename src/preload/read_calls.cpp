@@ -17,6 +17,10 @@ constexpr int kPedantic = 1;  // added to the four above
 constexpr int kMathModeBits = 15, kPedanticMath = 2, kTf32Math = 3;
 constexpr int kHostPointers = 0;
 constexpr int kNotTransposed = 0;
+// cublasLtMatmulDescAttributes_t
+constexpr int kMultiprocessors = 15;
+constexpr int kScalePointers[] = {17, 18, 19, 20, 21, 23, 24, 36};
+constexpr int kScaleModes[] = {33, 34, 35, 37};
 
 std::optional<DType> dtype_of(int type) noexcept {
   switch (type) {
@@ -131,23 +135,6 @@ bool is_zero(const void* factor, int type) noexcept {
   return bits == 0;
 }
 
-/// The type of alpha and beta in cuBLAS, by the compute type.
-int scale_type(int compute) noexcept {
-  switch (compute) {
-    case kCompute16F:
-    case kCompute16F + kPedantic:
-      return kR16F;
-    case kCompute64F:
-    case kCompute64F + kPedantic:
-      return kR64F;
-    case kCompute32I:
-    case kCompute32I + kPedantic:
-      return kR32I;
-    default:
-      return kR32F;
-  }
-}
-
 /// Attributes of one descriptor of cuBLASLt. Attributes that a release does not know keep their default.
 class Attributes {
  public:
@@ -232,7 +219,13 @@ bool follow_each_other(const GemmProblem& problem, std::int64_t stride_a, std::i
           stride_c == view_c(problem).batch_stride);
 }
 
+#define KSCOUT_NAME(name, library, missing) #name,
+constexpr std::array<const char*, kscout_entries> kEntryNames = {KSCOUT_TAKEN(KSCOUT_NAME)};
+#undef KSCOUT_NAME
+
 }  // namespace
+
+const char* entry_name(kscout_entry entry) noexcept { return kEntryNames[entry]; }
 
 Unread read(const kscout_gemm_call& call, const Library& library, GemmProblem& problem) noexcept {
   int pointers = kHostPointers, math_mode = 0;
@@ -250,7 +243,7 @@ Unread read(const kscout_gemm_call& call, const Library& library, GemmProblem& p
                       .c = {call.type_c, call.ldc, call.stride_c},
                       .compute = call.compute,
                       .math_mode = math_mode,
-                      .accumulate = !is_zero(call.beta, scale_type(call.compute))},
+                      .accumulate = !is_zero(call.beta, scale_type_of(call.compute))},
                      problem);
 }
 
@@ -294,6 +287,57 @@ Unread read(const kscout_matmul_call& call, const Library& library, GemmProblem&
                      problem);
 }
 
+int scale_type_of(int compute) noexcept {
+  switch (compute) {
+    case kCompute16F:
+    case kCompute16F + kPedantic:
+      return kR16F;
+    case kCompute64F:
+    case kCompute64F + kPedantic:
+      return kR64F;
+    case kCompute32I:
+    case kCompute32I + kPedantic:
+      return kR32I;
+    default:
+      return kR32F;
+  }
+}
+
+int lt_compute_of(const kscout_gemm_call& call, int math_mode) noexcept {
+  const bool tf32 = call.compute == kCompute32F && call.type_a == kR32F && call.type_b == kR32F &&
+                    (math_mode & kMathModeBits) == kTf32Math;
+  return tf32 ? kCompute32FTf32 : call.compute;
+}
+
+CallDetails details_of(const kscout_gemm_call& call, const Library& library) noexcept {
+  CallDetails found{.compute = call.compute, .scale_type = scale_type_of(call.compute)};
+  if (call.batch > 1)
+    found.stride_a = call.stride_b, found.stride_b = call.stride_a, found.stride_c = call.stride_c;
+  if (library.get_math_mode) library.get_math_mode(call.handle, &found.math_mode);
+  if (library.get_sm_count) library.get_sm_count(call.handle, &found.multiprocessors);
+  return found;
+}
+
+CallDetails details_of(const kscout_matmul_call& call, const Library& library) noexcept {
+  const Attributes operation(library.get_operation, call.operation);
+  CallDetails found{.compute = operation.value<std::int32_t>(0, 0),
+                    .scale_type = operation.value<std::int32_t>(1, kR32F),
+                    .multiprocessors = operation.value<std::int32_t>(kMultiprocessors, 0)};
+  for (const int attribute : kScalePointers)
+    found.scales = static_cast<std::uint8_t>(2 * found.scales +
+                                             (operation.value<const void*>(attribute, nullptr) != nullptr));
+  for (const int attribute : kScaleModes)
+    found.has_other_scales |= operation.value<std::int32_t>(attribute, 0) != 0;
+  bool missing = false;
+  const auto matrix = [&](void* layout) { return Matrix(library.get_matrix, layout, missing); };
+  const Matrix a = matrix(call.layout_a), b = matrix(call.layout_b), c = matrix(call.layout_c),
+               d = matrix(call.layout_d);
+  if (d.batch > 1) found.stride_a = b.stride, found.stride_b = a.stride, found.stride_c = d.stride;
+  found.is_in_place = c.leading == d.leading && c.stride == d.stride && c.rows == d.rows &&
+                      c.columns == d.columns && c.batch == d.batch;
+  return found;
+}
+
 Outcome read_operands(const kscout_gemm_call& call, const Library& library, const GemmProblem& problem,
                       Operands& operands) noexcept {
   int math_mode = 0, multiprocessors = 0;
@@ -311,10 +355,7 @@ Outcome read_operands(const kscout_gemm_call& call, const Library& library, cons
 
 Outcome read_operands(const kscout_matmul_call& call, const Library& library, const GemmProblem& problem,
                       Operands& operands) noexcept {
-  // cublasLtMatmulDescAttributes_t
-  constexpr int kBiasPointer = 8, kBiasStride = 10, kMultiprocessors = 15, kBiasType = 26;
-  constexpr int kScalePointers[] = {17, 18, 19, 20, 21, 23, 24, 36};
-  constexpr int kScaleModes[] = {33, 34, 35, 37};
+  constexpr int kBiasPointer = 8, kBiasStride = 10, kBiasType = 26;
   constexpr std::int32_t kTypeOfD = -1;
   const Attributes operation(library.get_operation, call.operation);
   const auto pointer = [&](int attribute) { return operation.value<const void*>(attribute, nullptr); };

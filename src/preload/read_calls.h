@@ -128,6 +128,9 @@ inline std::size_t quick_hash(const GemmProblem& p) noexcept {
   return hash ^ (hash >> 32);
 }
 
+/// The name of a function, as programs call it.
+const char* entry_name(kscout_entry entry) noexcept;
+
 /// Functions that read what a call refers to; null where the library lacks one.
 struct Library {
   int (*get_math_mode)(void* handle, int* mode) = nullptr;
@@ -139,6 +142,23 @@ struct Library {
   int (*get_matrix)(void* matrix, int attribute, void* value, std::size_t bytes,
                     std::size_t* written) = nullptr;
 };
+
+/// What the library's choice of a kernel may depend on besides the problem.
+struct CallDetails {
+  std::int64_t stride_a = 0, stride_b = 0, stride_c = 0;  ///< of batches, for the problem's A, B and C
+  std::int32_t compute = 0, scale_type = 0, math_mode = 0, multiprocessors = 0;
+  std::uint8_t scales = 0;        ///< a bit for each scale or amax pointer
+  bool has_other_scales = false;  ///< for parts of a matrix
+  bool is_in_place = true;        ///< C lies as D does
+  bool operator==(const CallDetails&) const = default;
+};
+CallDetails details_of(const kscout_gemm_call& call, const Library& library) noexcept;
+CallDetails details_of(const kscout_matmul_call& call, const Library& library) noexcept;
+
+/// The type of alpha and beta (a cudaDataType_t) in cuBLAS, by the compute type.
+int scale_type_of(int compute) noexcept;
+/// The compute type that cuBLASLt has for a call of cuBLAS.
+int lt_compute_of(const kscout_gemm_call& call, int math_mode) noexcept;
 
 /// Sets `problem`, unless a reason is returned.
 Unread read(const kscout_gemm_call& call, const Library& library, GemmProblem& problem) noexcept;

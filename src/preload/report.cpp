@@ -14,10 +14,6 @@ namespace kscout::preload {
 
 namespace {
 
-#define KSCOUT_NAME(name, library, missing) #name,
-constexpr std::array<const char*, kscout_entries> kEntryNames = {KSCOUT_TAKEN(KSCOUT_NAME)};
-#undef KSCOUT_NAME
-
 unsigned long long whole(std::uint64_t count) noexcept { return count; }
 
 }  // namespace
@@ -37,7 +33,7 @@ void Report::line(const char* format, ...) noexcept {
 bool Report::add_calls(std::span<const std::uint64_t> calls) noexcept {
   for (std::size_t i = 0; i < calls.size(); ++i) {
     if (!calls[i]) continue;
-    line("  %-32s %12llu calls\n", kEntryNames[i], whole(calls[i]));
+    line("  %-32s %12llu calls\n", entry_name(static_cast<kscout_entry>(i)), whole(calls[i]));
     (i >= kscout_cblas_sgemm ? any_of_cpu_ : any_of_gpu_) = true;
   }
   return any_of_gpu_ || any_of_cpu_;
@@ -70,6 +66,16 @@ void Report::add(const GpuServer& server) noexcept {
 void Report::add(const CpuServer& server) noexcept {
   line("  %llu served on the CPU\n", whole(server.tally().served()));
   add(server.tally());
+}
+
+void Report::add(const Guard::Counts& counts) noexcept {
+  if (counts.examined)
+    line("  %llu problems examined by the guard: %llu of them the library computes wrong\n",
+         whole(counts.examined), whole(counts.wrong));
+  if (counts.replaced)
+    line("  %llu wrong results avoided by other algorithms of the library\n", whole(counts.replaced));
+  if (counts.unavoidable) line("  %llu wrong results could not be avoided\n", whole(counts.unavoidable));
+  if (counts.unknown) line("  %llu calls not guarded\n", whole(counts.unknown));
 }
 
 void Report::add(const Tally& tally) noexcept {

@@ -24,6 +24,11 @@ Driver Driver::found_by(kscout_find find) noexcept {
   set(driver.event_record, "cuEventRecord");
   set(driver.event_query, "cuEventQuery");
   set(driver.event_elapsed, "cuEventElapsedTime");
+  set(driver.allocate, "cuMemAlloc_v2");
+  set(driver.release, "cuMemFree_v2");
+  set(driver.to_gpu, "cuMemcpyHtoDAsync_v2");
+  set(driver.to_host, "cuMemcpyDtoHAsync_v2");
+  set(driver.wait, "cuStreamSynchronize");
   return driver;
 }
 

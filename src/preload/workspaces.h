@@ -46,10 +46,16 @@ struct Driver {
   int (*event_record)(void* event, void* stream) = nullptr;
   int (*event_query)(void* event) = nullptr;
   int (*event_elapsed)(float* ms, void* begin, void* end) = nullptr;
+  int (*allocate)(std::uint64_t* address, std::size_t bytes) = nullptr;
+  int (*release)(std::uint64_t address) = nullptr;
+  int (*to_gpu)(std::uint64_t to, const void* from, std::size_t bytes, void* stream) = nullptr;
+  int (*to_host)(void* to, std::uint64_t from, std::size_t bytes, void* stream) = nullptr;
+  int (*wait)(void* stream) = nullptr;
 
   static Driver found_by(kscout_find find) noexcept;
   bool is_complete() const noexcept;
   bool has_events() const noexcept { return event_create && event_record && event_query && event_elapsed; }
+  bool has_copies() const noexcept { return allocate && release && to_gpu && to_host && wait; }
   /// Also true where the driver cannot say.
   bool captures(void* stream) const noexcept {
     int status = 0;

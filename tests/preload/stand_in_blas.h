@@ -28,6 +28,33 @@ struct stand_in_matrix {
   int64_t stride;
 };
 
+/* cublasLtMatmulAlgo_t: the number of an algorithm, and whether K is in one piece. */
+struct stand_in_algorithm {
+  uint64_t number, is_whole, reserved[6];
+};
+/* cublasLtMatmulHeuristicResult_t */
+struct stand_in_suggestion {
+  struct stand_in_algorithm algorithm;
+  size_t workspace_bytes;
+  int state;
+  float waves;
+  int reserved[4];
+};
+
+/* One product, whichever function computes it. */
+struct stand_in_product {
+  int transa, transb;
+  int64_t m, n, k, batch;
+  int type_a, type_b, type_c;
+  const void *a, *b;
+  void* c;
+  int64_t lda, ldb, ldc, stride_a, stride_b, stride_c;
+  float alpha, beta;
+  const void* bias;
+  int relu;
+};
+void stand_in_compute(const struct stand_in_product* product, int algorithm, int is_whole);
+
 /* A plan of cuDNN: its JSON as the library writes it (null: it refuses), and whether its engine converts
  * inputs. */
 struct stand_in_plan {
@@ -68,6 +95,11 @@ int cublasSgemmStridedBatched(void* handle, int transa, int transb, int m, int n
                               const float* a, int lda, long long stride_a, const float* b, int ldb,
                               long long stride_b, const float* beta, float* c, int ldc, long long stride_c,
                               int batch);
+int cublasGemmStridedBatchedEx_64(void* handle, int transa, int transb, int64_t m, int64_t n, int64_t k,
+                                  const void* alpha, const void* a, int type_a, int64_t lda,
+                                  long long stride_a, const void* b, int type_b, int64_t ldb,
+                                  long long stride_b, const void* beta, void* c, int type_c, int64_t ldc,
+                                  long long stride_c, int64_t batch, int compute, int algorithm);
 int cublasSetWorkspace_v2(void* handle, void* workspace, size_t bytes);
 int cublasSetStream_v2(void* handle, void* stream);
 int cublasDestroy_v2(void* handle);

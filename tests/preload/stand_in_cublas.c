@@ -1,4 +1,6 @@
 /* A cuBLAS that computes fp32 in the host's memory, and calls its cuBLASLt as the real one does. */
+#include <stdlib.h>
+
 #include "stand_in_blas.h"
 
 int cublasGetPointerMode_v2(const struct stand_in_handle* handle, int* mode) {
@@ -39,15 +41,41 @@ static void compute(int transa, int transb, int64_t m, int64_t n, int64_t k, flo
   }
 }
 
-/* Other types than fp32 are not computed. */
+/* Other types than fp32 are computed by stand_in_compute() only. */
 static int product(const struct stand_in_handle* handle, int transa, int transb, int64_t m, int64_t n,
                    int64_t k, const void* alpha, const void* a, int type_a, int64_t lda, long long stride_a,
-                   const void* b, int64_t ldb, long long stride_b, const void* beta, void* c, int64_t ldc,
-                   long long stride_c, int64_t batch) {
+                   const void* b, int type_b, int64_t ldb, long long stride_b, const void* beta, void* c,
+                   int type_c, int64_t ldc, long long stride_c, int64_t batch) {
   cublasLtMatmul((void*)handle, NULL, alpha, a, NULL, b, NULL, beta, c, NULL, c, NULL, NULL, NULL, 0, NULL);
-  for (int64_t i = 0; type_a == 0 && i < batch; ++i) {
+  const int is_plain = type_a == 0 && !getenv("STAND_IN_FAULT");
+  for (int64_t i = 0; is_plain && i < batch; ++i) {
     compute(transa, transb, m, n, k, *(const float*)alpha, (const float*)a + i * stride_a, lda,
             (const float*)b + i * stride_b, ldb, *(const float*)beta, (float*)c + i * stride_c, ldc);
+  }
+  if (!is_plain) {
+    const struct stand_in_product all = {transa,
+                                         transb,
+                                         m,
+                                         n,
+                                         k,
+                                         batch,
+                                         type_a,
+                                         type_b,
+                                         type_c,
+                                         a,
+                                         b,
+                                         c,
+                                         lda,
+                                         ldb,
+                                         ldc,
+                                         stride_a,
+                                         stride_b,
+                                         stride_c,
+                                         *(const float*)alpha,
+                                         *(const float*)beta,
+                                         NULL,
+                                         0};
+    stand_in_compute(&all, 1, 0);
   }
   return 0;
 }
@@ -55,33 +83,44 @@ static int product(const struct stand_in_handle* handle, int transa, int transb,
 int cublasGemmEx(void* handle, int transa, int transb, int m, int n, int k, const void* alpha, const void* a,
                  int type_a, int lda, const void* b, int type_b, int ldb, const void* beta, void* c,
                  int type_c, int ldc, int compute_type, int algorithm) {
-  (void)type_b, (void)type_c, (void)compute_type, (void)algorithm;
-  return product(handle, transa, transb, m, n, k, alpha, a, type_a, lda, 0, b, ldb, 0, beta, c, ldc, 0, 1);
+  (void)compute_type, (void)algorithm;
+  return product(handle, transa, transb, m, n, k, alpha, a, type_a, lda, 0, b, type_b, ldb, 0, beta, c,
+                 type_c, ldc, 0, 1);
 }
 int cublasGemmEx_64(void* handle, int transa, int transb, int64_t m, int64_t n, int64_t k, const void* alpha,
                     const void* a, int type_a, int64_t lda, const void* b, int type_b, int64_t ldb,
                     const void* beta, void* c, int type_c, int64_t ldc, int compute_type, int algorithm) {
-  (void)type_b, (void)type_c, (void)compute_type, (void)algorithm;
-  return product(handle, transa, transb, m, n, k, alpha, a, type_a, lda, 0, b, ldb, 0, beta, c, ldc, 0, 1);
+  (void)compute_type, (void)algorithm;
+  return product(handle, transa, transb, m, n, k, alpha, a, type_a, lda, 0, b, type_b, ldb, 0, beta, c,
+                 type_c, ldc, 0, 1);
 }
 int cublasGemmStridedBatchedEx(void* handle, int transa, int transb, int m, int n, int k, const void* alpha,
                                const void* a, int type_a, int lda, long long stride_a, const void* b,
                                int type_b, int ldb, long long stride_b, const void* beta, void* c, int type_c,
                                int ldc, long long stride_c, int batch, int compute_type, int algorithm) {
-  (void)type_b, (void)type_c, (void)compute_type, (void)algorithm;
-  return product(handle, transa, transb, m, n, k, alpha, a, type_a, lda, stride_a, b, ldb, stride_b, beta, c,
-                 ldc, stride_c, batch);
+  (void)compute_type, (void)algorithm;
+  return product(handle, transa, transb, m, n, k, alpha, a, type_a, lda, stride_a, b, type_b, ldb, stride_b,
+                 beta, c, type_c, ldc, stride_c, batch);
+}
+int cublasGemmStridedBatchedEx_64(void* handle, int transa, int transb, int64_t m, int64_t n, int64_t k,
+                                  const void* alpha, const void* a, int type_a, int64_t lda,
+                                  long long stride_a, const void* b, int type_b, int64_t ldb,
+                                  long long stride_b, const void* beta, void* c, int type_c, int64_t ldc,
+                                  long long stride_c, int64_t batch, int compute_type, int algorithm) {
+  (void)compute_type, (void)algorithm;
+  return product(handle, transa, transb, m, n, k, alpha, a, type_a, lda, stride_a, b, type_b, ldb, stride_b,
+                 beta, c, type_c, ldc, stride_c, batch);
 }
 int cublasSgemm_v2(void* handle, int transa, int transb, int m, int n, int k, const float* alpha,
                    const float* a, int lda, const float* b, int ldb, const float* beta, float* c, int ldc) {
-  return product(handle, transa, transb, m, n, k, alpha, a, 0, lda, 0, b, ldb, 0, beta, c, ldc, 0, 1);
+  return product(handle, transa, transb, m, n, k, alpha, a, 0, lda, 0, b, 0, ldb, 0, beta, c, 0, ldc, 0, 1);
 }
 int cublasSgemmStridedBatched(void* handle, int transa, int transb, int m, int n, int k, const float* alpha,
                               const float* a, int lda, long long stride_a, const float* b, int ldb,
                               long long stride_b, const float* beta, float* c, int ldc, long long stride_c,
                               int batch) {
-  return product(handle, transa, transb, m, n, k, alpha, a, 0, lda, stride_a, b, ldb, stride_b, beta, c, ldc,
-                 stride_c, batch);
+  return product(handle, transa, transb, m, n, k, alpha, a, 0, lda, stride_a, b, 0, ldb, stride_b, beta, c, 0,
+                 ldc, stride_c, batch);
 }
 int cublasSetWorkspace_v2(void* handle, void* workspace, size_t bytes) {
   (void)handle, (void)workspace, (void)bytes;

@@ -54,6 +54,30 @@ int cuMemGetInfo_v2(size_t* free, size_t* total) {
   *total = (size_t)1000 << 20;
   return 0;
 }
+/* STAND_IN_SIDE_MIB: so much memory an allocation may have, of the host's; else there is none. */
+int cuMemAlloc_v2(uint64_t* address, size_t bytes) {
+  if (bytes > (size_t)number("STAND_IN_SIDE_MIB", 0) << 20) return 2;
+  *address = (uint64_t)(uintptr_t)aligned_alloc(256, (bytes + 255) / 256 * 256);
+  return *address ? 0 : 2;
+}
+int cuMemFree_v2(uint64_t address) {
+  free((void*)(uintptr_t)address);
+  return 0;
+}
+int cuMemcpyHtoDAsync_v2(uint64_t to, const void* from, size_t bytes, void* stream) {
+  if (stream == STAND_IN_CAPTURED) abort();
+  memcpy((void*)(uintptr_t)to, from, bytes);
+  return 0;
+}
+int cuMemcpyDtoHAsync_v2(void* to, uint64_t from, size_t bytes, void* stream) {
+  if (stream == STAND_IN_CAPTURED) abort();
+  memcpy(to, (const void*)(uintptr_t)from, bytes);
+  return 0;
+}
+int cuStreamSynchronize(void* stream) {
+  if (stream == STAND_IN_CAPTURED) abort();
+  return 0;
+}
 /* Events know how many calls the libraries had got. STAND_IN_EVENTS=create|record|query|elapsed: that fails.
  * STAND_IN_PENDING: so many queries find an event that the GPU has not reached. A time is STAND_IN_LIBRARY_US
  * where a call of the libraries lies between the events, else STAND_IN_PICK_US. */

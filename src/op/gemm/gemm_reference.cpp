@@ -75,7 +75,9 @@ bool is_linear(Epilogue epilogue) { return epilogue == Epilogue::none || epilogu
 /// The tanh form of GELU, as GPU libraries compute it.
 double gelu(double x) { return 0.5 * x * (1 + std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x))); }
 
-double activated(Epilogue epilogue, double x) {
+}  // namespace
+
+double apply_epilogue(Epilogue epilogue, double x) {
   switch (epilogue) {
     case Epilogue::relu:
     case Epilogue::bias_relu:
@@ -89,8 +91,6 @@ double activated(Epilogue epilogue, double x) {
   }
   return x;
 }
-
-}  // namespace
 
 GemmReference::GemmReference(const GemmProblem& problem, const GemmData& operands)
     : device_(operands.device),
@@ -109,7 +109,7 @@ GemmReference::GemmReference(const GemmProblem& problem, const GemmData& operand
 
 void GemmReference::add_element(const Place& place, double product, double norms, double read, double bias) {
   const double before = product + read + bias;
-  const double value = activated(problem_.epilogue, before);
+  const double value = apply_epilogue(problem_.epilogue, before);
   const double stored = problem_.epilogue == Epilogue::none ? 0 : std::abs(product + read);
   elements_.push_back(
       {place.item, place.row, place.column, value,

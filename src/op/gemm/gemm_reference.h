@@ -42,6 +42,9 @@
 
 namespace kscout {
 
+/// What an epilogue makes of an element to which the bias is added.
+double apply_epilogue(Epilogue epilogue, double x);
+
 /// Operands of a GEMM in a device's memory.
 struct GemmData {
   static GemmData of(const GemmOperands& operands) noexcept {

@@ -1,0 +1,105 @@
+#pragma once
+/// \file
+/// Keeps results from the program that its library computes wrong. docs/exec.md, docs/errata.md.
+///
+///     Guard guard(find, driver);
+///     ...                                                         // before the original of each product
+///     if (guard.computes(entry, call, problem, workspace)) return kscout_served;
+///
+/// Libraries of GPUs leave out the end of K in products with a small C and a deep K. Before the first call of
+/// each such problem reaches the library, the guard lets the library compute a product of the same sizes,
+/// layouts, types, alignments and workspace, by the same function on the same handle and stream, on operands
+/// whose exact result is known (op/gemm/exact_product.h). Where the result is wrong, other algorithms that
+/// the library suggests are tried in the same way; the first one that is right computes the program's calls
+/// of this problem. All other calls reach the library as they are.
+///
+/// Of problems that are not suspicious, one in 1,000 is examined, too. While a graph is captured, nothing may
+/// run besides, so a new problem is not examined then. Thread-safe.
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+#include <kscout/problem.h>
+
+#include "op/gemm/exact_product.h"
+#include "preload/calls.h"
+#include "preload/decide.h"
+#include "preload/library_product.h"
+#include "preload/read_calls.h"
+#include "preload/workspaces.h"
+
+namespace kscout::preload {
+
+/// What is known of a problem's calls.
+enum class Guarded : std::uint8_t {
+  right,        ///< the library's result is right, or it refuses the call
+  replaced,     ///< it is wrong; another algorithm is right
+  unavoidable,  ///< it is wrong, and so is all else
+  unknown,      ///< it could not be examined
+};
+
+/// All on which the library's choice of a kernel may depend.
+struct GuardedKey {
+  GemmProblem problem;
+  CallDetails details;
+  std::array<std::uint8_t, 3> alignments{};  ///< of A, B and C: the power of two, at most 8
+  std::uint8_t entry = 0;
+  std::uint64_t workspace_bytes = 0;
+  std::array<std::uint64_t, 8> algorithm{};  ///< of the program; zeros: the library's choice
+  bool operator==(const GuardedKey&) const = default;
+};
+inline std::size_t quick_hash(const GuardedKey& key) noexcept { return quick_hash(key.problem); }
+
+class Guard {
+ public:
+  /// More memory than this is not taken to examine a problem.
+  static constexpr std::size_t kMostBytes = std::size_t{256} << 20;
+
+  explicit Guard(kscout_find find);
+  Guard(const Guard&) = delete;
+  Guard& operator=(const Guard&) = delete;
+
+  /// Whether the guard computed the product of a call that is about to reach the library.
+  bool computes(kscout_entry entry, const kscout_gemm_call& call, const Library& library,
+                const GemmProblem& problem, void* workspace, std::size_t workspace_bytes) noexcept;
+  bool computes(const kscout_matmul_call& call, const Library& library, const GemmProblem& problem) noexcept;
+
+  /// Whether the library's choice is examined for certain.
+  static bool is_suspicious(const GemmProblem& problem) noexcept;
+
+  void in_child() noexcept;
+
+  struct Counts {
+    std::atomic<std::uint64_t> examined = 0, wrong = 0;                     ///< problems
+    std::atomic<std::uint64_t> replaced = 0, unavoidable = 0, unknown = 0;  ///< calls
+  };
+  const Counts& counts() const noexcept { return counts_; }
+
+ private:
+  struct Decision : BasicDecision<GuardedKey, HostClock> {
+    using BasicDecision::BasicDecision;
+    Guarded verdict = Guarded::unknown;
+    std::unique_ptr<LibraryProduct> product;  ///< of a call of cuBLAS that is replaced
+    LtAlgorithm algorithm;
+  };
+  struct Examined;
+
+  /// Null: it could not be examined now.
+  Decision* decide(const GuardedKey& key, const Examined& call) noexcept;
+  void examine(Decision& decision, const Examined& call);
+  bool count(Guarded verdict) noexcept;
+
+  kscout_find find_;
+  const Driver driver_;
+  const ServeSettings settings_{};
+  Tally tally_;
+  std::mutex deciding_;
+  DecisionMap<Decision> decisions_{settings_};
+  std::atomic<bool> off_ = false;
+  std::atomic<bool> told_ = false;
+  Counts counts_;
+};
+
+}  // namespace kscout::preload

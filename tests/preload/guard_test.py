@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+"""The guard of kscout exec, on a program that calls stand-ins for cuBLAS, cuBLASLt and the driver, which compute wrong results on
+request (stand_in_product.c).
+
+    guard_test.py FOLDER_OF_PROGRAMS FOLDER_OF_TEST_PROGRAMS [TEST...]
+"""
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+PROGRAMS, TESTS = (os.path.abspath(path) for path in sys.argv[1:3])
+KSCOUT, GUARDED = os.path.join(PROGRAMS, "kscout"), os.path.join(TESTS, "preload_guarded")
+GEMMS = ["gemm", "gemm_fp16", "gemm_64", "gemm_fp32_result", "gemm_adds", "batched", "batched_64", "batched_fp32_result", "sgemm",
+         "sgemm_batched"]
+MATMULS = ["matmul", "matmul_fp16", "matmul_fp32_result", "matmul_bias", "matmul_own", "matmul_fp8"]
+FAULTS = ["tail", "double", "element"]
+
+
+class GuardTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="kscout_guard_")
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.report = os.path.join(self.folder, "report.txt")
+        self.env = {name: value for name, value in os.environ.items() if not name.startswith(("KSCOUT_", "LD_PRELOAD", "STAND_IN_"))}
+        self.env.update(HOME=self.folder, XDG_DATA_HOME=self.folder, LC_ALL="C", STAND_IN_SIDE_MIB="64")
+
+    def exec(self, *words, options=("--guard",), fault="tail", **env):
+        """Of each word: whether its result is right, and the calls of the library. The report's lines about the guard and standard
+        error are kept."""
+        if os.path.exists(self.report):
+            os.remove(self.report)
+        done = subprocess.run([KSCOUT, "exec", "--report", self.report, *options, "--", GUARDED, *words], cwd=self.folder,
+                              env={**self.env, "STAND_IN_FAULT": fault, **env}, text=True, capture_output=True, timeout=120, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.said = done.stderr
+        with open(self.report, encoding="utf-8") as report:
+            self.reported = report.read()
+        return [(word, int(calls)) for _, word, calls in (line.split() for line in done.stdout.splitlines())]
+
+    def counted(self, what):
+        found = re.search(rf"^  (\d+) {what}", self.reported, re.M)
+        return int(found.group(1)) if found else 0
+
+    def test_each_function_and_type_is_guarded(self):
+        for fault in FAULTS:
+            for word in GEMMS + MATMULS:
+                self.assertEqual(self.exec(word, options=["--no-serve"], fault=fault), [("wrong", 1)], f"{word} {fault}")
+                (first, _), second = self.exec(word, word, fault=fault)
+                self.assertEqual(first, "right", f"{word} {fault}: {self.said}")
+                self.assertEqual(second, ("right", 1), f"{word} {fault}")
+                self.assertEqual(self.counted("problems examined"), 1)
+                self.assertEqual(self.counted("wrong results avoided"), 2)
+                self.assertEqual(self.counted("calls not guarded"), 0)
+                self.assertRegex(self.said, r"\Akscout exec: gemm:16x24x4096\S*: the library computes it wrong \(row .*\)\; another "
+                                            r"of its algorithms computes it \(--report counts such calls\)\n\Z")
+
+    def test_calls_that_are_right_reach_the_library_as_they_are(self):
+        answers = self.exec(*GEMMS, *MATMULS, *GEMMS, *MATMULS, fault="")
+        self.assertEqual([word for word, _ in answers], ["right"] * len(answers))
+        self.assertEqual([calls for _, calls in answers[len(answers) // 2:]], [1] * (len(answers) // 2))
+        self.assertEqual(self.counted("problems examined"), len(answers) // 2)
+        self.assertNotIn("wrong results", self.reported)
+        self.assertEqual(self.said, "")
+
+    def test_the_same_algorithm_with_k_in_one_piece_is_tried_last(self):
+        for word in ("gemm", "matmul"):
+            self.assertEqual(self.exec(word, STAND_IN_WRONG="999")[0][0], "right")
+            self.assertEqual(self.counted("wrong results avoided"), 1)
+
+    def test_where_all_are_wrong_the_library_computes_and_it_is_said(self):
+        answers = self.exec("gemm", "gemm", "matmul", STAND_IN_WRONG="1000")
+        self.assertEqual([word for word, _ in answers], ["wrong"] * 3)
+        self.assertEqual(answers[1][1], 1)
+        self.assertEqual(self.counted("wrong results could not be avoided"), 3)
+        self.assertEqual(len(re.findall("nothing else computes it right", self.said)), 2, "once for each problem and function")
+
+    def test_nothing_runs_in_a_capture(self):
+        answers = self.exec("gemm_captured", "gemm", "gemm_captured")
+        self.assertEqual([word for word, _ in answers], ["wrong", "right", "right"])
+        self.assertEqual([answers[0][1], answers[2][1]], [1, 1])
+        self.assertEqual(self.counted("calls not guarded"), 1)
+
+    def test_without_memory_nothing_is_examined(self):
+        answers = self.exec("gemm", "gemm", STAND_IN_SIDE_MIB="0")
+        self.assertEqual(answers, [("wrong", 1)] * 2)
+        self.assertEqual(self.counted("calls not guarded"), 2)
+
+    def test_threads_share_a_verdict(self):
+        self.assertEqual(self.exec("threads")[0][0], "right")
+        self.assertEqual(self.counted("problems examined"), 1)
+        self.assertEqual(self.counted("wrong results avoided"), 400)
+
+    def test_it_is_part_of_serving_and_can_be_left_out(self):
+        self.assertEqual(self.exec("gemm_fp32_result", options=[])[0][0], "right")
+        self.assertEqual(self.exec("gemm_fp32_result", options=["--no-guard"])[0], ("wrong", 1))
+        self.assertNotIn("examined", self.reported)
+
+    def test_options_without_an_effect_are_refused(self):
+        for options in (["--guard", "--no-guard"], ["--guard", "--no-serve"], ["--guard", "--refine"], ["--guard", "--min-gain", "3"],
+                        ["--no-guard", "--no-serve", "--report", "-"], ["--guard", "--policy", "batch-invariant"]):
+            done = subprocess.run([KSCOUT, "exec", *options, "--", "true"], env=self.env, text=True, capture_output=True, check=False)
+            self.assertEqual(done.returncode, 2, options)
+            self.assertIn("has no effect with", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]], verbosity=2)
