@@ -67,7 +67,7 @@ class Core {
     std::string wrong;
     const auto settings = ServeSettings::from_environment(wrong);
     if (!wrong.empty()) kscout_say("%s; nothing is served", wrong.c_str());
-    gpu_ = std::make_unique<GpuServer>(find, settings, wrong);
+    gpu_ = std::make_unique<GpuServer>(find, settings, wrong, guard_.get());
     if (wrong.empty()) cpu_ = std::make_unique<CpuServer>(settings);
   }
 

@@ -90,8 +90,8 @@ thread_local TimedOriginal<GpuServer::Decision, EventTimer> timed_original;
 
 }  // namespace
 
-GpuServer::GpuServer(kscout_find find, const ServeSettings& settings, std::string off)
-    : settings_(settings), find_(find) {
+GpuServer::GpuServer(kscout_find find, const ServeSettings& settings, std::string off, Guard* guard)
+    : settings_(settings), find_(find), guard_(guard) {
   if (off.empty()) off = cuda_missing();
   driver_ = Driver::found_by(find);
   if (off.empty() && !driver_.is_complete()) off = "the GPU's driver lacks functions; CUDA 12 has them";
@@ -191,7 +191,7 @@ Outcome GpuServer::try_serve(const GemmProblem& problem, Decision* one, const Op
   if (!context_.compare_exchange_strong(first, context) && first != context) return Outcome::gpu;
   if (!one) {
     if (driver_.captures(operands.stream)) return Outcome::capture;
-    if (!(one = decide(problem))) return off_ ? Outcome::off : Outcome::failed;
+    if (!(one = decide(problem, operands))) return off_ ? Outcome::off : Outcome::failed;
     if (const Outcome outcome = one->outcome; outcome != Outcome::served) return outcome;
   } else if (one->failed.load(kRelaxed)) {
     return Outcome::failed;
@@ -314,7 +314,7 @@ bool GpuServer::is_library(const KernelConfig& config) const {
   return of == 0 || of == release_;
 }
 
-GpuServer::Decision* GpuServer::decide(const GemmProblem& problem) {
+GpuServer::Decision* GpuServer::decide(const GemmProblem& problem, const Operands& operands) {
   const std::scoped_lock lock(deciding_);
   if (Decision* const found = decisions_.find(problem)) return found;
   const CaptureAside aside(driver_);
@@ -322,6 +322,9 @@ GpuServer::Decision* GpuServer::decide(const GemmProblem& problem) {
   if (off_) return nullptr;
   return decisions_.add(problem, tally_, [&](Decision& made) {
     settings_.batch_invariant ? choose_in_class(problem, made) : choose(problem, made);
+    if (guard_ && made.outcome == Outcome::served &&
+        guard_->is_wrong(problem, *made.launch, operands, gpu_->space()))
+      made.outcome = Outcome::wrong;
   });
 }
 

@@ -28,6 +28,7 @@
 #include "preload/calls.h"
 #include "preload/decide.h"
 #include "preload/events.h"
+#include "preload/guard.h"
 #include "preload/read_calls.h"
 #include "preload/workspaces.h"
 #include "select/decision_db.h"
@@ -40,8 +41,8 @@ namespace kscout::preload {
 
 class GpuServer {
  public:
-  /// `off`: a reason to serve nothing; empty: none.
-  GpuServer(kscout_find find, const ServeSettings& settings, std::string off);
+  /// `off`: a reason to serve nothing; empty: none. `guard` examines each pick; null: none does.
+  GpuServer(kscout_find find, const ServeSettings& settings, std::string off, Guard* guard);
   ~GpuServer();
   GpuServer(const GpuServer&) = delete;
   GpuServer& operator=(const GpuServer&) = delete;
@@ -103,7 +104,7 @@ class GpuServer {
 
   Outcome try_serve(const GemmProblem& problem, Decision* one, const Operands& operands);
   void exchange_capture_mode() noexcept;
-  Decision* decide(const GemmProblem& problem);
+  Decision* decide(const GemmProblem& problem, const Operands& operands);
   void choose(const GemmProblem& problem, Decision& decision);
   /// The same under policy batch-invariant.
   void choose_in_class(const GemmProblem& problem, Decision& decision);
@@ -129,6 +130,7 @@ class GpuServer {
 
   const ServeSettings settings_;
   kscout_find find_;
+  Guard* guard_;
   Driver driver_;
   std::atomic<bool> off_ = false;
   std::array<char, 512> off_reason_{};

@@ -85,6 +85,66 @@ class SideMemory {
 
 }  // namespace
 
+/// Runs of one product whose result is known, in memory of the GPU besides the program's.
+class Guard::Examination {
+ public:
+  /// `like`: operands whose alignments those of the runs get. A and B are the problem's.
+  Examination(const Driver& driver, const GemmProblem& problem, const ExactProduct::Strides& strides,
+              const CallOperands& like, std::size_t workspace_bytes)
+      : exact_(problem, strides), memory_(driver), stream_(like.stream), c_(exact_.bytes_c()) {
+    const float one = 1;
+    memory_.add(exact_.bytes_a(), like.a);
+    memory_.add(exact_.bytes_b(), like.b);
+    memory_.add(exact_.bytes_c(), like.c);
+    for (const std::size_t bytes : {exact_.bytes_bias(), sizeof one, sizeof one, workspace_bytes})
+      memory_.add(bytes, nullptr);
+    if (memory_.size() > kMostBytes || !memory_.allocate()) return;
+    is_ready_ = write(kA, exact_.bytes_a(), [&](auto to) { exact_.fill_a(to); }) &&
+                write(kB, exact_.bytes_b(), [&](auto to) { exact_.fill_b(to); }) &&
+                write(kBias, exact_.bytes_bias(), [&](auto to) { exact_.fill_bias(to); }) &&
+                memory_.write(kOne, std::as_bytes(std::span(&one, 1)), stream_);
+  }
+
+  bool is_ready() const noexcept { return is_ready_; }
+  void* a() const noexcept { return memory_.at(kA); }
+  void* b() const noexcept { return memory_.at(kB); }
+  void* c() const noexcept { return memory_.at(kC); }
+  void* workspace() const noexcept { return memory_.at(kWorkspace); }
+  SideReferences references() const noexcept {
+    return {memory_.at(kBias), memory_.at(kOne), memory_.at(kMaximum)};
+  }
+
+  /// Of a run, which returns 0 when it has enqueued its work: `right`, `unavoidable`, or `unknown` where it
+  /// or the driver refuses.
+  template <class Run>
+  Guarded verdict_of(const Run& run) {
+    if (!write(kC, c_.size(), [&](auto to) { exact_.fill_c(to); }) || run() != 0 ||
+        !memory_.read(kC, c_, stream_))
+      return Guarded::unknown;
+    const auto found = exact_.fault(c_);
+    if (found && fault_.empty()) fault_ = found->text;
+    return found ? Guarded::unavoidable : Guarded::right;
+  }
+  /// The first one, for people.
+  const std::string& fault() const noexcept { return fault_; }
+
+ private:
+  enum Piece : std::size_t { kA, kB, kC, kBias, kOne, kMaximum, kWorkspace };
+  template <class Fill>
+  bool write(Piece piece, std::size_t bytes, const Fill& fill) {
+    filled_.resize(bytes);
+    fill(std::span(filled_));
+    return memory_.write(piece, filled_, stream_);
+  }
+
+  ExactProduct exact_;
+  SideMemory memory_;
+  void* stream_;
+  std::vector<std::byte> c_, filled_;
+  std::string fault_;
+  bool is_ready_ = false;
+};
+
 /// A call, whichever its function is. Its operands are the program's.
 struct Guard::Examined {
   CallOperands operands;
@@ -178,73 +238,60 @@ bool Guard::computes(const kscout_matmul_call& call, const Library& library,
 }
 
 void Guard::examine(Decision& decision, const Examined& call) {
-  // A and B of the problem are the call's B and A.
-  enum Piece : std::size_t { kA, kB, kC, kBias, kOne, kMaximum };
   const CallDetails& details = decision.key.details;
   GemmProblem problem = decision.key.problem;
   problem.accumulate = problem.accumulate && details.is_in_place;
   const auto factors = factors_of(details.scale_type);
   if (!driver_.has_copies() || !factors || details.has_other_scales || !ExactProduct::knows(problem)) return;
-  const CallOperands& of = call.operands;
-  const ExactProduct exact(problem, {details.stride_a, details.stride_b, details.stride_c});
-  SideMemory memory(driver_);
-  memory.add(exact.bytes_a(), of.b);
-  memory.add(exact.bytes_b(), of.a);
-  memory.add(exact.bytes_c(), of.c);
-  memory.add(exact.bytes_bias(), nullptr);
-  memory.add(sizeof(float), nullptr);
-  memory.add(sizeof(float), nullptr);
-  if (memory.size() > kMostBytes || !memory.allocate()) return;
-
-  void* const stream = of.stream;
-  std::vector<std::byte> bytes;
-  const auto filled = [&](std::size_t size, const auto& fill) {
-    bytes.resize(size);
-    fill(std::span(bytes));
-    return std::span<const std::byte>(bytes);
-  };
-  const float one = 1;
-  if (!memory.write(kA, filled(exact.bytes_a(), [&](auto to) { exact.fill_a(to); }), stream) ||
-      !memory.write(kB, filled(exact.bytes_b(), [&](auto to) { exact.fill_b(to); }), stream) ||
-      !memory.write(kBias, filled(exact.bytes_bias(), [&](auto to) { exact.fill_bias(to); }), stream) ||
-      !memory.write(kOne, std::as_bytes(std::span(&one, 1)), stream))
-    return;
-  CallOperands side = of;
-  side.a = memory.at(kB);
-  side.b = memory.at(kA);
-  side.c = memory.at(kC);
+  CallOperands side = call.operands;
+  std::swap(side.a, side.b);  // A and B of the problem are the call's B and A
+  Examination examination(driver_, problem, {details.stride_a, details.stride_b, details.stride_c}, side, 0);
+  if (!examination.is_ready()) return;
+  side.a = examination.b();
+  side.b = examination.a();
+  side.c = examination.c();
   side.alpha = factors->one.data();
   side.beta = problem.accumulate ? factors->one.data() : factors->zero.data();
-  auto product = call.product({memory.at(kBias), memory.at(kOne), memory.at(kMaximum)});
+  auto product = call.product(examination.references());
   if (!product) return;
-
-  std::vector<std::byte> c(exact.bytes_c());
-  /// Of a run on these operands; `unknown` where the library or the driver refuses.
-  std::string fault;
-  const auto verdict_of = [&](const auto& run) {
-    if (!memory.write(kC, filled(c.size(), [&](auto to) { exact.fill_c(to); }), stream) || run() != 0 ||
-        !memory.read(kC, c, stream))
-      return Guarded::unknown;
-    const auto found = exact.fault(c);
-    if (found && fault.empty()) fault = found->text;
-    return found ? Guarded::unavoidable : Guarded::right;
-  };
-  decision.verdict = verdict_of([&] { return product->run(side); });
+  decision.verdict = examination.verdict_of([&] { return product->run(side); });
   counts_.examined.fetch_add(1, std::memory_order_relaxed);
   if (decision.verdict != Guarded::unavoidable) return;
   counts_.wrong.fetch_add(1, std::memory_order_relaxed);
-  for (const LtAlgorithm& one_of : product->suggestions(side)) {
-    if (verdict_of([&] { return product->run_by(one_of, side); }) != Guarded::right) continue;
+  for (const LtAlgorithm& one : product->suggestions(side)) {
+    if (examination.verdict_of([&] { return product->run_by(one, side); }) != Guarded::right) continue;
     decision.verdict = Guarded::replaced;
-    decision.algorithm = one_of;
+    decision.algorithm = one;
     decision.product = std::move(product);
     break;
   }
   const bool avoided = decision.verdict == Guarded::replaced;
   if (avoided && told_.exchange(true)) return;
-  kscout_say("%s: the library computes it wrong (%s); %s", print(problem).c_str(), fault.c_str(),
+  kscout_say("%s: the library computes it wrong (%s); %s", print(problem).c_str(),
+             examination.fault().c_str(),
              avoided ? "another of its algorithms computes it (--report counts such calls)"
                      : "nothing else computes it right");
+}
+
+bool Guard::is_wrong(const GemmProblem& problem, Launch& launch, const Operands& like, MemorySpace space) {
+  if (!driver_.has_copies() || !is_suspicious(problem) || !ExactProduct::knows(problem)) return false;
+  const CallOperands operands{.a = like.a, .b = like.b, .c = like.c, .stream = like.stream};
+  Examination examination(driver_, problem, {}, operands, launch.workspace_bytes());
+  if (!examination.is_ready()) return false;
+  const GemmBuffers buffers{.a = examination.a(),
+                            .b = examination.b(),
+                            .c = examination.c(),
+                            .alpha = 1,
+                            .beta = problem.accumulate ? 1.0 : 0.0,
+                            .bias = has_bias(problem.epilogue) ? examination.references().bias : nullptr,
+                            .space = space};
+  const Guarded verdict = examination.verdict_of([&] {
+    launch.run(buffers, examination.workspace(), {like.stream});
+    return 0;
+  });
+  counts_.picks.fetch_add(1, std::memory_order_relaxed);
+  if (verdict == Guarded::unavoidable) counts_.wrong_picks.fetch_add(1, std::memory_order_relaxed);
+  return verdict == Guarded::unavoidable;
 }
 
 }  // namespace kscout::preload

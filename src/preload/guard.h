@@ -21,6 +21,7 @@
 #include <memory>
 #include <mutex>
 
+#include <kscout/launch.h>
 #include <kscout/problem.h>
 
 #include "op/gemm/exact_product.h"
@@ -66,6 +67,9 @@ class Guard {
                 const GemmProblem& problem, void* workspace, std::size_t workspace_bytes) noexcept;
   bool computes(const kscout_matmul_call& call, const Library& library, const GemmProblem& problem) noexcept;
 
+  /// Whether a choice of ours for a suspicious problem is wrong, on operands like these. Waits for the GPU.
+  bool is_wrong(const GemmProblem& problem, Launch& launch, const Operands& like, MemorySpace space);
+
   /// Whether the library's choice is examined for certain.
   static bool is_suspicious(const GemmProblem& problem) noexcept;
 
@@ -73,6 +77,7 @@ class Guard {
 
   struct Counts {
     std::atomic<std::uint64_t> examined = 0, wrong = 0;                     ///< problems
+    std::atomic<std::uint64_t> picks = 0, wrong_picks = 0;                  ///< problems
     std::atomic<std::uint64_t> replaced = 0, unavoidable = 0, unknown = 0;  ///< calls
   };
   const Counts& counts() const noexcept { return counts_; }
@@ -85,6 +90,7 @@ class Guard {
     LtAlgorithm algorithm;
   };
   struct Examined;
+  class Examination;
 
   /// Null: it could not be examined now.
   Decision* decide(const GuardedKey& key, const Examined& call) noexcept;

@@ -69,6 +69,7 @@ enum class Outcome : std::uint8_t {
   gain,
   slower,
   release,
+  wrong,
   kernel,
   // the moment
   timed,
@@ -80,7 +81,7 @@ enum class Outcome : std::uint8_t {
   forked,
   failed,
 };
-inline constexpr std::array<std::string_view, 24> kOutcomeWords = {
+inline constexpr std::array<std::string_view, 25> kOutcomeWords = {
     "served",
     "a compute type or math mode that asks for the library's own arithmetic",
     "alpha and beta of another type than fp32",
@@ -96,6 +97,7 @@ inline constexpr std::array<std::string_view, 24> kOutcomeWords = {
     "the model expects too little from another choice",
     "the library's kernel was faster when both were timed",
     "the kernel needs another release of cuBLASLt",
+    "the kernel's result is wrong",
     "no kernel here takes the problem",
     "timed for --refine",
     "serving is off",

@@ -109,6 +109,7 @@ TEST(CallLog, ACutLineIsCounted) {
       "wei:f32::blocked:ab::f0 dst:f32::blocked:ab::f0,,,20x36:36x10");
   counts_one("MIOpenDriver conv -n 32 -c 3 -H 224 -W 224 -k 64 -y 7 -x 7");
   counts_one("MIOpenDriver conv -n 32 -c 3 -H 224 -W 224 -k 64 -y 7 -x 7 -p 3 -q 3 -F 1 -t");
+  counts_one("MIOpenDriver conv -n 32 -c 3 -H 224 -W 224 -k 64 -y 7 -x 7 -F 1 -t 3");
   counts_one(
       "MIOpen(HIP): Command [LogCmdConvolution] ./bin/MIOpenDriver conv -n 3 -c 3 -H 8 -W 8 -k 6 -y 7 "
       "-x 7\n");

@@ -109,8 +109,8 @@ std::optional<std::string_view> value_of(const DriverCommand& command, std::stri
 bool is_cut_short(const LogLine& line, const DriverCommand& command) {
   const bool of_log = line.text.find("[LogCmd") != std::string_view::npos;
   if (line.ended) return of_log && value_of(command, "time", 't').value_or("").empty();
-  const std::size_t words = command.words.size();
-  return words < 2 || (command.words[words - 2] != "-t" && command.words[words - 2] != "--time");
+  const auto last = command.words.last(std::min<std::size_t>(command.words.size(), 2));
+  return last.size() < 2 || (last[0] != "-t" && last[0] != "--time") || (last[1] != "0" && last[1] != "1");
 }
 
 /// Whether a command is of a 3-D convolution.

@@ -116,8 +116,13 @@ void ExactProduct::fill(std::span<std::byte> to, const MatrixView& view, bool is
     std::ranges::fill(to, kGap);
     for (std::int64_t item = 0; item < problem_.batch; ++item) {
       for (std::int64_t first = 0; along_k && first < std::min(kClasses, lines); ++first) {
-        for (std::int64_t k = 0; k < length; ++k)
-          line[static_cast<std::size_t>(k)] = number_of(k, class_of(first, item));
+        const std::int64_t of = class_of(first, item);
+        for (std::int64_t k = 0; k < length; k += kBlock) {
+          const unsigned bits = signs(k / kBlock, is_b, of);
+          const std::int64_t count = std::min(kBlock, length - k);
+          for (std::int64_t i = 0; i < count; ++i)
+            line[static_cast<std::size_t>(k + i)] = numbers[of][bits >> i & 1];
+        }
         for (std::int64_t at = first; at < lines; at += kClasses) put(item, at);
       }
       for (std::int64_t k = 0; !along_k && k < lines; ++k) {
