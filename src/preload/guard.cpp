@@ -98,7 +98,7 @@ class Guard::Examination {
     memory_.add(exact_.bytes_c(), like.c);
     for (const std::size_t bytes : {exact_.bytes_bias(), sizeof one, sizeof one, workspace_bytes})
       memory_.add(bytes, nullptr);
-    if (memory_.size() > kMostBytes || !memory_.allocate()) return;
+    if (memory_.size() > kMaxBytes || !memory_.allocate()) return;
     is_ready_ = write(kA, exact_.bytes_a(), [&](auto to) { exact_.fill_a(to); }) &&
                 write(kB, exact_.bytes_b(), [&](auto to) { exact_.fill_b(to); }) &&
                 write(kBias, exact_.bytes_bias(), [&](auto to) { exact_.fill_bias(to); }) &&

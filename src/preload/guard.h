@@ -56,7 +56,7 @@ inline std::size_t quick_hash(const GuardedKey& key) noexcept { return quick_has
 class Guard {
  public:
   /// More memory than this is not taken to examine a problem.
-  static constexpr std::size_t kMostBytes = std::size_t{256} << 20;
+  static constexpr std::size_t kMaxBytes = std::size_t{256} << 20;
 
   explicit Guard(kscout_find find);
   Guard(const Guard&) = delete;

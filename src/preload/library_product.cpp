@@ -114,11 +114,11 @@ class Product : public LibraryProduct {
 
   std::vector<LtAlgorithm> suggestions(const CallOperands& on) const override {
     // cublasLtMatmulPreferenceAttributes_t
-    constexpr int kMostWorkspace = 1, kAlignmentOfA = 5;
+    constexpr int kMaxWorkspace = 1, kAlignmentOfA = 5;
     std::vector<LtAlgorithm> all(kSuggestions);
     void* preference = nullptr;
     if (lt_.make_preference(&preference) != 0) return {};
-    set(lt_.set_preference, preference, kMostWorkspace, on.workspace_bytes);
+    set(lt_.set_preference, preference, kMaxWorkspace, on.workspace_bytes);
     int attribute = kAlignmentOfA;
     for (const void* const address :
          {on.a, on.b, static_cast<const void*>(on.c), static_cast<const void*>(on.c)})
