@@ -346,6 +346,9 @@ class GpuGroupedConvRunner:
     def get_init_error(self) -> str | None:
         return None
 
+    def cleanup(self) -> None:
+        """Nothing is left to free."""
+
     def run(self, input: Any, weight: Any, problem: GroupedConvProblem, output: Any = None) -> GroupedConvResult:
         """The same as GroupedConvRegistry.run, with CK Tile's order of arguments."""
         return self._registry.run(problem, input, weight, output)

@@ -34,7 +34,7 @@ def test_whole_rows_are_problems():
     assert problem_from({**without(GEMM_ROW, "m", "n", "k"), "M": 16, "N": 4096, "K": 512}) == problem_from(GEMM_ROW)
     assert problem_from(WHOLE_ROW) == PROBLEM
     assert problem_from(DEEP_ROW) == Conv(8, 256, 128, 28, 28, 3, 3, "bf16", "ndhwgc", d=8, z=3, pad=1)
-    for word, op in {"fwd": "conv_fwd", "bwd_data": "conv_bwd_data", "bwdd": "conv_bwd_data", "bwdw": "conv_bwd_weight"}.items():
+    for word, op in {"fwd": "conv_fwd", "bwd_data": "conv_bwd_data", "bwdd": "conv_bwd_data", "2d_bwdw": "conv_bwd_weight"}.items():
         assert problem_from({**without(WHOLE_ROW, "variant"), "direction": word}) == PROBLEM.replace(op=op)
     of_numpy = {key: np.int64(value) if isinstance(value, int) else np.str_(value) for key, value in WHOLE_ROW.items()}
     assert problem_from(of_numpy) == PROBLEM
