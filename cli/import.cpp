@@ -120,7 +120,8 @@ void setup_import(CLI::App& verb) {
                              "ck-model: the kernels to choose among: names, one a line; their JSON export; a "
                              "table (.csv, .parquet) with a column of names"));
   verb.add_option("--schema", options->schema,
-                  "ck-model: schema of the folder's features (the published one of exactly these names)");
+                  "ck-model: schema of the folder's features, or FILE.toml with it (default: the published "
+                  "one of exactly these names)");
   add_out_option(verb, "--out", options->out,
                  "dataset to write (.parquet or .csv); ck-model: a new model folder, or a .ksf file")
       ->required();

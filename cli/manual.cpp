@@ -201,10 +201,15 @@ std::string unknown_option_message(const CLI::App& program) {
   if (!word.starts_with("-")) return fmt::format("unexpected word '{}' after {}", word, place.name);
   const Words names = long_names(*place.app);
   std::string message = fmt::format("unknown option '{}' of {}", word, place.name);
-  // One hyphen in place of two is a common mistake: '-format'.
-  const std::string spelled = word.starts_with("--") ? word : "-" + word;
-  if (const auto near = nearest_word(spelled, views(names)))
-    message += fmt::format("; did you mean '{}'?", *near);
+  // One hyphen in place of two is a common mistake: '-format'. Other tools write '--model_dir'.
+  std::string spelled = word.starts_with("--") ? word : "-" + word;
+  std::ranges::replace(spelled, '_', '-');
+  auto near = nearest_word(spelled, views(names));
+  constexpr std::size_t kShortestStem = 4;  // '--op'
+  for (const std::string& name : names) {
+    if (!near && name.size() >= kShortestStem && spelled.starts_with(name)) near = name;
+  }
+  if (near) message += fmt::format("; did you mean '{}'?", *near);
   return message + fmt::format(" (all: {} --help)", place.name);
 }
 

@@ -158,17 +158,28 @@ std::string_view provider_of(const CompactTable& table) {
   return table.configs.empty() ? std::string_view() : table.configs.front().space->provider;
 }
 
+std::string_view operation_of(const CompactTable& table) {
+  return table.problems.empty() ? std::string_view() : problem_space(table.problems.front().op()).operation;
+}
+
 /// Makes one family of a joint provider's and its members' datasets. Throws invalid_argument for datasets
 /// that no single model can choose from, naming two files.
 void join(std::vector<CompactTable>& tables, const std::vector<std::string>& files) {
   if (in_one_space(tables)) return;
   for (std::size_t i = 1; i < tables.size(); ++i) {
     const std::string_view first = provider_of(tables.front()), other = provider_of(tables[i]);
-    if (first.empty() || other.empty() || first == other) continue;
-    fail(Errc::invalid_argument,
-         "--data {} has kernels of provider {}, --data {} of {}: a model chooses among kernels of one "
-         "provider; train one for each",
-         files.front(), first, files[i], other);
+    if (!first.empty() && !other.empty() && first != other) {
+      fail(Errc::invalid_argument,
+           "--data {} has kernels of provider {}, --data {} of {}: a model chooses among kernels of one "
+           "provider; train one for each",
+           files.front(), first, files[i], other);
+    }
+    const std::string_view op = operation_of(tables.front()), other_op = operation_of(tables[i]);
+    if (!op.empty() && !other_op.empty() && op != other_op) {
+      fail(Errc::invalid_argument,
+           "--data {} has problems of {}, --data {} of {}: a model is for one operation; train one for each",
+           files.front(), op, files[i], other_op);
+    }
   }
 }
 

@@ -169,13 +169,15 @@ class GroupedConvKernelConfig:
     def _dims(self, what: str) -> str:
         return "x".join(str(getattr(self, f"{what}_{axis}")) for axis in "mnk")
 
+    def _joined(self, words: list[str], suffixes: dict[str, bool]) -> str:
+        merged = {f"gm{self.num_groups_to_merge}": self.num_groups_to_merge != 1, "dsb": self.double_smem_buffer}
+        return "_".join(words + [suffix for suffix, is_set in {**merged, **suffixes}.items() if is_set])
+
     @property
     def name(self) -> str:
         """CK Tile's short name, which leaves out waves, warp tile, vector widths and pads."""
         words = ["grouped_conv", self.variant, self.dtype, f"{self.ndim_spatial}d", self._dims("tile"), self.pipeline, self.scheduler]
-        words += [f"gm{self.num_groups_to_merge}"] if self.num_groups_to_merge != 1 else []
-        flags = {"dsb": self.double_smem_buffer, "si": self.split_image, "2stage": self.two_stage}
-        return "_".join(words + [word for word, is_set in flags.items() if is_set])
+        return self._joined(words, {"si": self.split_image, "2stage": self.two_stage})
 
     @property
     def config(self) -> Config:
@@ -190,14 +192,12 @@ class GroupedConvKernelConfig:
             "vec" + "_".join(map(str, vectors)): vectors != (4, 8, 8),
             f"bpc{self.block_per_cu}": self.block_per_cu != 1,
             f"wg{self.num_wave_groups}": self.num_wave_groups != 1,
-            f"gm{self.num_groups_to_merge}": self.num_groups_to_merge != 1,
-            "dsb": self.double_smem_buffer,
             "2stage": self.two_stage,
             "explicit_gemm": self.explicit_gemm,
             "large_tensor": self.split_image,
             f"pad{pads}": pads != "111",
         }
-        return Config("_".join(words + [suffix for suffix, is_set in suffixes.items() if is_set]))
+        return Config(self._joined(words, suffixes))
 
 
 @dataclass
@@ -345,6 +345,9 @@ class GpuGroupedConvRunner:
 
     def get_init_error(self) -> str | None:
         return None
+
+    def cleanup(self) -> None:
+        """Nothing is left to free."""
 
     def run(self, input: Any, weight: Any, problem: GroupedConvProblem, output: Any = None) -> GroupedConvResult:
         """The same as GroupedConvRegistry.run, with CK Tile's order of arguments."""

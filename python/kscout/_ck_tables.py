@@ -37,6 +37,7 @@ PROBLEM_KEYS = frozenset({*_GEMM_KEYS, *_GEMM_ALIASES, *_CONV_KEYS, *_DEPTH_KEYS
 DIRECTIONS = {
     **{"forward": "conv_fwd", "fwd": "conv_fwd", "bwd_data": "conv_bwd_data", "bwd_weight": "conv_bwd_weight"},
     **{"bwdd": "conv_bwd_data", "bwdw": "conv_bwd_weight"},
+    **{"2d_fwd": "conv_fwd", "2d_bwdd": "conv_bwd_data", "2d_bwdw": "conv_bwd_weight"},
 }
 VARIANTS = {"conv_fwd": "forward", "conv_bwd_data": "bwd_data", "conv_bwd_weight": "bwd_weight"}
 

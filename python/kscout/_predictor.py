@@ -20,8 +20,8 @@ class Predictor:
         for choice in predictor.rank_kernels(problem, names):
             print(choice.name, choice.time_us)
 
-    `schema` names the features of a folder without model.ksf (without `schema`: the published one that has exactly the folder's
-    features; InvalidArgument when there is none). `device`: device whose facts the features use; by default the device that the
+    `schema` has the features of a folder without model.ksf: a name of the catalogue or a TOML file (without `schema`: the published
+    one that has exactly the folder's features; InvalidArgument when there is none). `device`: device whose facts the features use; by default the device that the
     folder names, with the constants of its `hardware`. A model.ksf predicts only for the device that it was trained on; another
     `device` is Unsupported.
 
@@ -33,8 +33,8 @@ class Predictor:
     dicts (`config_from`). A kernel never changes the problem: a kernel for other types is an InvalidArgument.
     """
 
-    def __init__(self, folder: str | os.PathLike[str], schema: str | None = None, device: Device | str | None = None):
-        self._of = FolderPredictor(os.fspath(folder), schema or "", device)
+    def __init__(self, folder: str | os.PathLike[str], schema: str | os.PathLike[str] | None = None, device: Device | str | None = None):
+        self._of = FolderPredictor(os.fspath(folder), os.fspath(schema or ""), device)
         self._targets = {_WITH_UNIT.get(target, target): target for target in self._of.targets}
         self.targets = list(self._targets)
         self.schema = self._of.schema

@@ -64,7 +64,7 @@ class Predictor:
         folder: str | os.PathLike[str],
         feature_engine: FeatureEngine | None = None,
         *,
-        schema: str | None = None,
+        schema: str | os.PathLike[str] | None = None,
         device: Device | str | None = None,
         absent_problem: Row | None = None,
         absent_kernel: Row | None = None,

@@ -28,10 +28,10 @@ def latency_folder(tmp_path):
     tree = "num_leaves=2\nnum_cat=0\nsplit_feature=0\nsplit_gain=1\nthreshold=1\ndecision_type=2\nleft_child=-1\nright_child=-2\n"
     leaves = "leaf_value=0.25 0.25\nleaf_weight=1 1\nleaf_count=1 1\ninternal_value=0\ninternal_weight=0\ninternal_count=2\n"
     head = "tree\nversion=v4\nnum_class=1\nnum_tree_per_iteration=1\nlabel_index=0\nmax_feature_idx=0\nobjective=regression\n"
-    names = "feature_names=Hi\nfeature_infos=[1:64]\n"
 
-    def make(op_type):
-        spec = {"op_type": op_type, "dtype": "bf16", "arch": "gfx950", "feature_names": ["Hi"], "categorical_features": []}
+    def make(op_type, feature="Hi"):
+        names = f"feature_names={feature}\nfeature_infos=[1:64]\n"
+        spec = {"op_type": op_type, "dtype": "bf16", "arch": "gfx950", "feature_names": [feature], "categorical_features": []}
         (tmp_path / "feature_spec.json").write_text(json.dumps({**spec, "targets": ["latency"], "log_targets": []}))
         one = f"Tree=0\n{tree}{leaves}is_linear=0\nshrinkage=1\n\n\n"
         text = f"{head}{names}tree_sizes={len(one)}\n\n{one}end of trees\n\nparameters:\nend of parameters\n"

@@ -34,7 +34,7 @@ def test_whole_rows_are_problems():
     assert problem_from({**without(GEMM_ROW, "m", "n", "k"), "M": 16, "N": 4096, "K": 512}) == problem_from(GEMM_ROW)
     assert problem_from(WHOLE_ROW) == PROBLEM
     assert problem_from(DEEP_ROW) == Conv(8, 256, 128, 28, 28, 3, 3, "bf16", "ndhwgc", d=8, z=3, pad=1)
-    for word, op in {"fwd": "conv_fwd", "bwd_data": "conv_bwd_data", "bwdd": "conv_bwd_data", "bwdw": "conv_bwd_weight"}.items():
+    for word, op in {"fwd": "conv_fwd", "bwd_data": "conv_bwd_data", "bwdd": "conv_bwd_data", "2d_bwdw": "conv_bwd_weight"}.items():
         assert problem_from({**without(WHOLE_ROW, "variant"), "direction": word}) == PROBLEM.replace(op=op)
     of_numpy = {key: np.int64(value) if isinstance(value, int) else np.str_(value) for key, value in WHOLE_ROW.items()}
     assert problem_from(of_numpy) == PROBLEM
@@ -205,3 +205,15 @@ def test_milliseconds_of_a_ck_tile_folder_come_back_as_they_are(latency_folder):
     predictor = ck_tile.Predictor(latency_folder("grouped_conv"), schema="ck_conv_83")
     assert predictor.predict_latency(PROBLEM, NAMES[0]) == pytest.approx(0.25)
     assert predictor.predict_all(PROBLEM, NAMES[0]) == {"latency_ms": pytest.approx(0.25)}
+
+
+def test_a_schema_from_a_file_has_the_folders_features(latency_folder, tmp_path):
+    own = tmp_path / "own.toml"
+    own.write_text(kscout.Schema("ck_conv_83").extended("own", {"rows_and_columns": "Hi * Wi"}).text())
+    folder = latency_folder("grouped_conv", "rows_and_columns")
+    assert kscout.Predictor(folder, schema=own).schema == "own"
+    assert ck_tile.Predictor(folder, schema=str(own)).predict_latency(PROBLEM, NAMES[0]) == pytest.approx(0.25)
+    with pytest.raises(kscout.InvalidArgument, match="rows_and_columns"):
+        kscout.Predictor(folder, schema="ck_conv_83")
+    with pytest.raises(kscout.NotFound, match="none.toml"):
+        kscout.Predictor(folder, schema=tmp_path / "none.toml")

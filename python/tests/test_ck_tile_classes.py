@@ -231,3 +231,4 @@ def test_a_registry_selects_among_the_kernels_that_were_added():
 def test_a_runner_is_available_before_its_first_run():
     runner = ck_tile.GpuGroupedConvRunner()
     assert runner.is_available() and runner.get_init_error() is None
+    runner.cleanup()

@@ -183,12 +183,19 @@ MeasurementTable read_parquet_dataset(const fs::path& file, const DatasetOptions
   return dataset.builder->finish(dataset.opened.config_order);
 }
 
+void check_is_file(const fs::path& file) {
+  if (fs::is_directory(file))
+    fail(Errc::not_found, "{0}: a folder; name the dataset files in it, such as {0}/*.parquet",
+         file.string());
+  if (!fs::is_regular_file(file)) fail(Errc::not_found, "{}: no such dataset file", file.string());
+}
+
 }  // namespace
 
 bool is_csv_dataset(const fs::path& file) { return file.extension() == ".csv"; }
 
 MeasurementTable read_dataset(const fs::path& file, const DatasetOptions& options) {
-  if (!fs::is_regular_file(file)) fail(Errc::not_found, "{}: no such dataset file", file.string());
+  check_is_file(file);
   return as_corrupt_data(file, [&] {
     return is_csv_dataset(file) ? parse_dataset_csv(read_file(file), file.string(), options)
                                 : read_parquet_dataset(file, options);
@@ -203,7 +210,7 @@ struct RowStream::State {
 };
 
 RowStream::RowStream(const fs::path& file, const DatasetOptions& options) {
-  if (!fs::is_regular_file(file)) fail(Errc::not_found, "{}: no such dataset file", file.string());
+  check_is_file(file);
   state_ = as_corrupt_data(file, [&] { return std::make_unique<State>(file, options); });
 }
 RowStream::RowStream(RowStream&&) noexcept = default;

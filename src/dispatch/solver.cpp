@@ -273,8 +273,9 @@ std::optional<Solver::BackendChoice> Solver::offer_of(Backend& backend, ProblemR
     try {
       const Choice first = selector.select(problem, By::best, limits);
       if (const std::string_view of = first.config.space->provider; !backend.executes(of)) {
-        foreign = fmt::format("backend {} executes configs of '{}', the selector's are of '{}'",
-                              backend.name(), backend.provider_for(signature_of(problem).op), of);
+        foreign = fmt::format("the selector chooses kernels of '{}' for '{}', and backend {} executes '{}'",
+                              of, selector.device().name, backend.name(),
+                              backend.provider_for(signature_of(problem).op));
         continue;
       }
       std::string text, ignored;
@@ -339,9 +340,8 @@ std::string Solver::type_remedy(ProblemRef problem, const MemorySpace& space) {
   const Signature signature = signature_of(problem);
   if (signature_of(single) == signature) return {};
   const auto is_taken = [&](ProblemRef form) {
-    return std::ranges::any_of(registry_.backends(), [&](const auto& backend) {
-      return backend->space() == space && has_applicable(*backend, form);
-    });
+    std::string ignored;
+    return best_backend_choice(form, space, true, {}, {}, ignored).has_value();
   };
   const auto forms = padded_forms(single, space.kind);
   if (!is_taken(single) && !std::ranges::any_of(forms, is_taken, &ExecutionForm::problem)) return {};

@@ -113,8 +113,8 @@ std::string cpp_array(std::string_view type, std::string_view name, std::span<co
   return array_of(type, name, literals);
 }
 
-std::string cpp_problem_types(Op op) {
-  const Operation& of = operation(op);
+std::string cpp_problem_types(const Signature& usual) {
+  const Operation& of = operation(usual.op);
   if (std::ranges::find(of.space.fields, FieldType::list, &ProblemField::type) != of.space.fields.end()) {
     fail(Errc::unsupported, "a C++ header cannot hold {}, which have a list of sizes: link the library",
          of.plural);
@@ -122,7 +122,7 @@ std::string cpp_problem_types(Op op) {
   std::string out = enum_text<DType>("DType") + enum_text<Layout>("Layout") + enum_text<Epilogue>("Epilogue");
   if (of.ops.size() > 1) out += enum_text<Op>("Op");
   out += fmt::format("\n// {}\nstruct Problem {{\n", of.meaning);
-  const Problem plain = of.make(op);
+  const Problem plain = of.make(usual.op, usual.dtype_a, usual.layout);
   for (std::size_t i = 0; i < of.space.fields.size(); ++i) {
     const ProblemField& field = of.space.fields[i];
     out += fmt::format("  {} {} = {};  // {}\n", type_name(field), field.name, literal_of(field, plain[i]),

@@ -33,9 +33,9 @@ std::string cpp_array(std::string_view type, std::string_view name, const std::v
   return cpp_array(type, name, std::span<const std::int64_t>(wide));
 }
 
-/// The enums of a problem and `struct Problem`: the fields of the operation's problems, with `op` as the
-/// default where it has several. Throws unsupported for problems with a list.
-std::string cpp_problem_types(Op op);
+/// The enums of a problem and `struct Problem`: the fields of the operation's problems, with the op, types
+/// and layout of `usual` as defaults. Throws unsupported for problems with a list.
+std::string cpp_problem_types(const Signature& usual);
 
 /// Statements that set the sizes of a problem `name`, for examples.
 std::string cpp_example_sizes(std::string_view name, ProblemRef problem);

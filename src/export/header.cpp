@@ -101,7 +101,7 @@ class HeaderWriter {
     out += fixed_text("runtime");
     out += "\n";
     out += embedded_file("src/forest/shortlist-inl.h");
-    out += "\n" + cpp_problem_types(op());
+    out += "\n" + cpp_problem_types(model_.data().families.front().signature);
     out += "\n";
     out += fixed_text("signature");
     std::vector<double> bytes;

@@ -127,7 +127,7 @@ std::string shapes_header(std::vector<ShapeChoice> choices, std::string name_spa
       "inline constexpr double unknown = std::numeric_limits<double>::quiet_NaN();\n\n",
       space.provider, choices.size(), KSCOUT_VERSION, name_space,
       cpp_example_sizes("problem", choices.front().problem));
-  out += cpp_problem_types(op);
+  out += cpp_problem_types(signature_of(choices.front().problem));
   out += "\n" + cpp_array("const char*", "axis_names", axes);
   out += fmt::format("inline constexpr int axis_count = {}, shape_count = {}, key_size = {};\n", axes.size(),
                      choices.size(), keys.size() / choices.size());

@@ -24,11 +24,12 @@ namespace kscout {
 class Predictor {
  public:
   /// A folder that contains model.ksf is a KernelScout model. Any other folder is read as CK Tile's
-  /// (feature_spec.json, model_<target>.lgbm or .lgbm.gz); its features are looked up by name in `schema`
-  /// (empty: the published schema of exactly these names). `device`: the device whose facts the features
-  /// read; default: that of the model, or the one that the folder's features were computed for (ck_device).
-  /// Throws not_found, corrupt_data, invalid_argument when no schema has the folder's names, unsupported when
-  /// a model.ksf was trained on a device other than `device`, or for another encoding of features.
+  /// (feature_spec.json, model_<target>.lgbm or .lgbm.gz); its features are looked up by name in `schema`,
+  /// a name or a file (empty: the published schema of exactly these names). `device`: the device whose facts
+  /// the features read; default: that of the model, or the one that the folder's features were computed for
+  /// (ck_device). Throws not_found, corrupt_data, invalid_argument when no schema has the folder's names,
+  /// unsupported when a model.ksf was trained on a device other than `device`, or for another encoding of
+  /// features.
   explicit Predictor(const std::filesystem::path& folder, std::string_view schema = "",
                      std::optional<Device> device = {});
 

@@ -217,7 +217,11 @@ class GrowthCurve {
     ended = last || (result.rounds > 0 && round - result.rounds >= patience_);
     return better;
   }
-  double best_percent() const { return 100 * std::max(best_, 0.0); }
+  /// The best so far, for a report of progress. A warm start takes none before its last round.
+  std::string best_text() const {
+    if (best_ < 0) return {};
+    return fmt::format(", best selection efficiency {:.2f} % at {}", 100 * best_, result.rounds);
+  }
 
   CrossValidation result;
   bool ended = false;
@@ -257,9 +261,8 @@ CrossValidation grow_together(const Task& task) {
   for (int round = 1; !curve.ended; ++round) {
     for (GrowingFold& fold : folds) fold.grow();
     if (task.progress) {
-      task.progress(fmt::format("{}: {} trees x {} folds, best selection efficiency {:.2f} % at {}",
-                                word(task.target), round, task.folds, curve.best_percent(),
-                                curve.result.rounds));
+      task.progress(
+          fmt::format("{}: {} trees x {} folds{}", word(task.target), round, task.folds, curve.best_text()));
     }
     const bool all_finished = std::ranges::all_of(folds, &GrowingFold::finished);
     if (!curve.checks(round, all_finished)) continue;
@@ -296,9 +299,8 @@ GrownFold grow_next(const Task& task, const std::vector<GrownFold>& grown, int l
     fold.grow();
     if (fold.finished && next.finished_at == 0) next.finished_at = round;
     if (task.progress) {
-      task.progress(fmt::format("{}: fold {} of {}, {} trees, best selection efficiency {:.2f} % at {}",
-                                word(task.target), number + 1, task.folds, round, curve.best_percent(),
-                                curve.result.rounds));
+      task.progress(fmt::format("{}: fold {} of {}, {} trees{}", word(task.target), number + 1, task.folds,
+                                round, curve.best_text()));
     }
     const bool all_finished = fold.finished && std::ranges::all_of(grown, [&](const GrownFold& earlier) {
                                 return earlier.finished(round);

@@ -17,6 +17,7 @@ TEST(CkConvSchemas, Gives97FeaturesAsPublished) { compare("ck_conv_97", 97, conv
 TEST(CkConvSchemas, Gives113FeaturesAsPublished) { compare("ck_conv_113", 113, conv_of, conv_config_of); }
 
 TEST(CkConvSchemas, PartsAreThePublishedOnesWithoutSome) {
+  compare_part("ck_conv_74", 74, "ck_conv_83", conv_of, conv_config_of);
   compare_part("ck_conv_75", 75, "ck_conv_83", conv_of, conv_config_of);
   compare_part("ck_conv_91", 91, "ck_conv_97", conv_of, conv_config_of);
   compare_part("ck_conv_gfx950", 72, "ck_conv_113", conv_of, conv_config_of);

@@ -21,8 +21,10 @@ namespace {
 
 // cblas.h and dnnl.h of the libraries' documentation.
 constexpr int kCblasRowMajor = 101, kCblasNoTrans = 111, kCblasTrans = 112;
-using CblasSgemm = void (*)(int order, int trans_a, int trans_b, int m, int n, int k, float alpha,
-                            const float* a, int lda, const float* b, int ldb, float beta, float* c, int ldc);
+template <class Integer>
+using CblasSgemm = void (*)(int order, int trans_a, int trans_b, Integer m, Integer n, Integer k, float alpha,
+                            const float* a, Integer lda, const float* b, Integer ldb, float beta, float* c,
+                            Integer ldc);
 using DnnlSgemm = int (*)(char trans_a, char trans_b, std::int64_t m, std::int64_t n, std::int64_t k,
                           float alpha, const float* a, std::int64_t lda, const float* b, std::int64_t ldb,
                           float beta, float* c, std::int64_t ldc);
@@ -56,18 +58,32 @@ void* open_library(const BlasName& of) {
        of.package, of.variable);
 }
 
+/// What stands before and behind the names of OpenBLAS's functions; with 64_ its integers have 64 bits.
+struct Spelling {
+  std::string_view before, behind;
+  bool is_long() const noexcept { return !behind.empty(); }
+};
+/// Installed libraries, those of SciPy's and of NumPy's wheel, and installed ones with long integers.
+constexpr Spelling kSpellings[] = {{"", ""}, {"scipy_", ""}, {"scipy_", "64_"}, {"", "64_"}};
+
 /// One product of row-major matrices, C = A B + beta C.
 struct Sgemm {
-  CblasSgemm cblas = nullptr;
+  CblasSgemm<int> cblas = nullptr;
+  CblasSgemm<std::int64_t> long_cblas = nullptr;
   DnnlSgemm dnnl = nullptr;
 
   void operator()(const GemmProblem& p, const LeadingDimensions& ld, const float* a, const float* b, float* c,
                   float beta) const {
     const bool rows_a = row_major_a(p.layout), rows_b = row_major_b(p.layout);
-    if (cblas) {
-      const auto whole = [](std::int64_t size) { return static_cast<int>(size); };
-      cblas(kCblasRowMajor, rows_a ? kCblasNoTrans : kCblasTrans, rows_b ? kCblasNoTrans : kCblasTrans,
+    const auto call = [&]<class Integer>(CblasSgemm<Integer> sgemm) {
+      const auto whole = [](std::int64_t size) { return static_cast<Integer>(size); };
+      sgemm(kCblasRowMajor, rows_a ? kCblasNoTrans : kCblasTrans, rows_b ? kCblasNoTrans : kCblasTrans,
             whole(p.m), whole(p.n), whole(p.k), 1, a, whole(ld.a), b, whole(ld.b), beta, c, whole(ld.c));
+    };
+    if (cblas) {
+      call(cblas);
+    } else if (long_cblas) {
+      call(long_cblas);
     } else {
       dnnl(rows_a ? 'N' : 'T', rows_b ? 'N' : 'T', p.m, p.n, p.k, 1, a, ld.a, b, ld.b, beta, c, ld.c);
     }
@@ -117,20 +133,15 @@ class BlasBackend final : public Backend {
     // variable when it is loaded.
     if (of.name == "openblas") setenv("OPENBLAS_THREAD_TIMEOUT", "18", /*overwrite=*/0);
     void* const library = open_library(of);
-    const auto find = [&](const char* symbol) {
-      void* const found = dlsym(library, symbol);
-      if (!found)
-        fail(Errc::unsupported, "{} has no function {}; name another file with {}", of.name, symbol,
-             of.variable);
-      return found;
-    };
+    const std::string_view symbol = of.name == "onednn" ? "dnnl_sgemm" : "cblas_sgemm";
     if (of.name == "onednn") {
-      sgemm_.dnnl = reinterpret_cast<DnnlSgemm>(find("dnnl_sgemm"));
-      return;
+      sgemm_.dnnl = reinterpret_cast<DnnlSgemm>(dlsym(library, symbol.data()));
+      if (sgemm_.dnnl) return;
+    } else {
+      for (const Spelling& spelling : kSpellings)
+        if (takes(library, spelling)) return;
     }
-    sgemm_.cblas = reinterpret_cast<CblasSgemm>(find("cblas_sgemm"));
-    if (void* const set_threads = dlsym(library, "openblas_set_num_threads"))
-      reinterpret_cast<void (*)(int)>(set_threads)(static_cast<int>(cpu_backend().device().cores));
+    fail(Errc::unsupported, "{} has no function {}; name another file with {}", of.name, symbol, of.variable);
   }
 
   std::string_view name() const noexcept override { return of_.name; }
@@ -162,6 +173,23 @@ class BlasBackend final : public Backend {
   }
 
  private:
+  /// Takes the functions of OpenBLAS if they have these names.
+  bool takes(void* library, const Spelling& spelling) {
+    const auto find = [&](std::string_view name) {
+      return dlsym(library, fmt::format("{}{}{}", spelling.before, name, spelling.behind).c_str());
+    };
+    void* const sgemm = find("cblas_sgemm");
+    if (!sgemm) return false;
+    if (spelling.is_long()) {
+      sgemm_.long_cblas = reinterpret_cast<CblasSgemm<std::int64_t>>(sgemm);
+    } else {
+      sgemm_.cblas = reinterpret_cast<CblasSgemm<int>>(sgemm);
+    }
+    if (void* const set_threads = find("openblas_set_num_threads"))
+      reinterpret_cast<void (*)(int)>(set_threads)(static_cast<int>(cpu_backend().device().cores));
+    return true;
+  }
+
   const BlasName& of_;
   Sgemm sgemm_;
 };

@@ -8,6 +8,7 @@
 ///
 /// A bias is copied into C first, and relu is a pass over C, as applications without fused kernels do.
 /// OpenBLAS and oneDNN take the file that KSCOUT_OPENBLAS or KSCOUT_ONEDNN names, else the installed library.
+/// The file may be the OpenBLAS of NumPy's or SciPy's wheel, whose functions have other names.
 #include <string_view>
 
 #include <kscout/backend.h>

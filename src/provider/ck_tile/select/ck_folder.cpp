@@ -50,7 +50,7 @@ const CkEngine& ck_engine(const Schema& schema) {
 CkFolder read_ck_folder(const std::filesystem::path& path, std::string_view schema,
                         const std::optional<Device>& device) {
   LightgbmFolder folder = read_lightgbm_folder(path);
-  const Schema& whole = schema.empty() ? ck_schema(folder, path.string()) : Schema::find(schema);
+  const Schema whole = schema.empty() ? ck_schema(folder, path.string()) : Schema::named(schema);
   if (whole.name().starts_with("ck_")) check_ck_encoding(folder, whole, path.string());
   std::vector<std::uint32_t> positions;
   for (const auto& feature : folder.feature_names)

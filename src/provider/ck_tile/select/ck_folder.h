@@ -33,9 +33,9 @@ struct CkFolder {
   Device device;
 };
 
-/// `schema` names the schema that has the folder's features (empty: the published one of exactly these
-/// names); `device` replaces ck_device(). Throws the errors of read_lightgbm_folder(), ck_schema(),
-/// check_ck_encoding() and ck_device(), and invalid_argument for features that `schema` lacks.
+/// `schema` names the schema that has the folder's features, or a file with one (empty: the published one of
+/// exactly these names); `device` replaces ck_device(). Throws the errors of read_lightgbm_folder(),
+/// ck_schema(), check_ck_encoding() and ck_device(), and invalid_argument for features that `schema` lacks.
 CkFolder read_ck_folder(const std::filesystem::path& path, std::string_view schema = {},
                         const std::optional<Device>& device = {});
 
