@@ -31,7 +31,7 @@ struct DbOptions {
   std::string file, device = "auto", driver, in, out;
   ReadBests read = nullptr;
   double older_than_days = 0;
-  bool timings = false;
+  bool timings = false, verdicts = false;
   Format format = Format::text;
 
   DecisionDb db() const {
@@ -53,16 +53,18 @@ std::int64_t seconds_now() {
       .count();
 }
 
-void list_timings(const DbOptions& options) {
+template <class Record>
+void print_rows(const std::vector<Record>& rows, Format format) {
   std::vector<std::string> columns;
-  for_each_field<StoredTiming>([&](const auto& field) { columns.emplace_back(field.name); });
+  for_each_field<Record>([&](const auto& field) { columns.emplace_back(field.name); });
   Table table(std::move(columns));
-  for (const StoredTiming& one : options.db().timings()) table.add_row(field_cells(one));
-  table.print(options.format);
+  for (const Record& one : rows) table.add_row(field_cells(one));
+  table.print(format);
 }
 
 void list(const DbOptions& options) {
-  if (options.timings) return list_timings(options);
+  if (options.timings) return print_rows(options.db().timings(), options.format);
+  if (options.verdicts) return print_rows(options.db().verdicts(), options.format);
   std::vector<std::string> columns;
   for_each_field<StoredDecision>([&](const auto& field) { columns.emplace_back(field.name); });
   columns.emplace_back("holds");
@@ -186,7 +188,12 @@ void setup_db(CLI::App& verb, ReadBests read) {
   CLI::App* const listing =
       add_action(verb, options, "list", "decisions; holds: made on this device by this version", list);
   add_origin(listing);
-  listing->add_flag("--timings", options->timings, "every config that was timed, in place of the decisions");
+  CLI::Option* const timings = listing->add_flag("--timings", options->timings,
+                                                 "every config that was timed, in place of the decisions");
+  listing
+      ->add_flag("--verdicts", options->verdicts,
+                 "what the guard of kscout exec found about the program's library, in place of the decisions")
+      ->excludes(timings);
   add_format_option(*listing, options->format);
   CLI::App* const exporting = add_action(verb, options, "export", "all decisions as JSON", export_decisions);
   add_out_option(*exporting, "--out", options->out, "file to write (default: stdout)");

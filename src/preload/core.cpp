@@ -62,10 +62,11 @@ class Core {
     const char* const report = std::getenv("KSCOUT_PRELOAD_REPORT");
     report_ = report && std::string_view(report) == "-" ? report : file_setting("KSCOUT_PRELOAD_REPORT");
     counts_problems_ = !report_.empty() || !file_setting("KSCOUT_PRELOAD_RECORD").empty();
-    if (is_set("KSCOUT_PRELOAD_GUARD")) guard_ = std::make_unique<Guard>(find);
-    if (!is_set("KSCOUT_PRELOAD_SERVE")) return;
     std::string wrong;
     const auto settings = ServeSettings::from_environment(wrong);
+    if (is_set("KSCOUT_PRELOAD_GUARD"))
+      guard_ = std::make_unique<Guard>(find, wrong.empty() ? settings.db : std::filesystem::path());
+    if (!is_set("KSCOUT_PRELOAD_SERVE")) return;
     if (!wrong.empty()) kscout_say("%s; nothing is served", wrong.c_str());
     gpu_ = std::make_unique<GpuServer>(find, settings, wrong, guard_.get());
     if (wrong.empty()) cpu_ = std::make_unique<CpuServer>(settings);
@@ -200,7 +201,10 @@ class Core {
     if (!std::exchange(finished_, true)) {
       record_.write();
       try {
-        run_apart([&] { report(); });
+        run_apart([&] {
+          if (guard_) guard_->store();
+          report();
+        });
       } catch (...) {  // no memory for a stack
         report();
       }

@@ -2,12 +2,18 @@
 
 #include <algorithm>
 #include <bit>
+#include <charconv>
+#include <chrono>
 #include <cstring>
+#include <exception>
 #include <functional>
 #include <new>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "core/problem_text.h"
 #include "preload/apart.h"
@@ -40,6 +46,20 @@ std::optional<Factors> factors_of(int scale_type) noexcept {
     default:
       return std::nullopt;
   }
+}
+
+using Algorithm = std::array<std::uint64_t, 8>;  // cublasLtMatmulAlgo_t
+
+std::string digits_of(const Algorithm& algorithm) { return fmt::format("{:016x}", fmt::join(algorithm, "")); }
+bool from_digits(std::string_view digits, Algorithm& algorithm) {
+  constexpr std::size_t kDigits = 16;
+  if (digits.size() != kDigits * algorithm.size()) return false;
+  for (std::size_t i = 0; i < algorithm.size(); ++i) {
+    const char* const first = digits.data() + i * kDigits;
+    const auto [stop, error] = std::from_chars(first, first + kDigits, algorithm[i], 16);
+    if (error != std::errc() || stop != first + kDigits) return false;
+  }
+  return true;
 }
 
 /// Memory of the GPU for the operands of one problem.
@@ -83,6 +103,22 @@ class SideMemory {
   std::vector<Piece> pieces_;
 };
 
+/// The key of a verdict in the file.
+std::string text_of(const GuardedKey& key) {
+  const CallDetails& d = key.details;
+  return fmt::format(
+      "{} by {}: compute {}, scale {}, math {}, multiprocessors {}, scales {}, other scales {}, in place {}, "
+      "strides {} {} {}, alignments {}, workspace {}, algorithm {}",
+      print(key.problem), entry_name(static_cast<kscout_entry>(key.entry)), d.compute, d.scale_type,
+      d.math_mode, d.multiprocessors, d.scales, d.has_other_scales, d.is_in_place, d.stride_a, d.stride_b,
+      d.stride_c, fmt::join(key.alignments, " "), key.workspace_bytes, digits_of(key.algorithm));
+}
+
+std::int64_t seconds_since_1970() {
+  return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
 }  // namespace
 
 /// Runs of one product whose result is known, in memory of the GPU besides the program's.
@@ -91,7 +127,7 @@ class Guard::Examination {
   /// `like`: operands whose alignments those of the runs get. A and B are the problem's.
   Examination(const Driver& driver, const GemmProblem& problem, const ExactProduct::Strides& strides,
               const CallOperands& like, std::size_t workspace_bytes)
-      : exact_(problem, strides), memory_(driver), stream_(like.stream), c_(exact_.bytes_c()) {
+      : exact_(problem, strides), memory_(driver), stream_(like.stream) {
     const float one = 1;
     memory_.add(exact_.bytes_a(), like.a);
     memory_.add(exact_.bytes_b(), like.b);
@@ -118,6 +154,7 @@ class Guard::Examination {
   /// or the driver refuses.
   template <class Run>
   Guarded verdict_of(const Run& run) {
+    c_.resize(exact_.bytes_c());
     if (!write(kC, c_.size(), [&](auto to) { exact_.fill_c(to); }) || run() != 0 ||
         !memory_.read(kC, c_, stream_))
       return Guarded::unknown;
@@ -151,7 +188,8 @@ struct Guard::Examined {
   std::function<std::unique_ptr<LibraryProduct>(const SideReferences&)> product;
 };
 
-Guard::Guard(kscout_find find) : find_(find), driver_(Driver::found_by(find)) {}
+Guard::Guard(kscout_find find, std::filesystem::path db)
+    : find_(find), driver_(Driver::found_by(find)), db_(std::move(db)) {}
 
 bool Guard::is_suspicious(const GemmProblem& p) noexcept {
   constexpr std::int64_t kDeep = 1024, kLarge = std::int64_t{1} << 18;
@@ -180,15 +218,82 @@ bool is_drawn(const GemmProblem& problem) noexcept {
 
 Guard::Decision* Guard::decide(const GuardedKey& key, const Examined& call) noexcept {
   if (Decision* const known = decisions_.find(key)) return known;
-  if (driver_.captures(call.operands.stream)) return nullptr;
   try {
     const std::scoped_lock lock(deciding_);
     if (Decision* const known = decisions_.find(key)) return known;
+    if (!open_) run_apart([&] { open_file(); });
+    const bool is_stored = stored_.contains(text_of(key));
+    if (!is_stored && driver_.captures(call.operands.stream)) return nullptr;
     const CaptureAside aside(driver_);
-    return decisions_.add(key, tally_, [&](Decision& made) { examine(made, call); });
+    return decisions_.add(key, tally_, [&](Decision& made) {
+      if (!recall(made, call)) examine(made, call);
+    });
   } catch (...) {  // no memory: the next call tries again
     return nullptr;
   }
+}
+
+void Guard::open_file() {
+  open_ = true;
+  const auto get_device = reinterpret_cast<int (*)(char*, int, int)>(find_("libcuda", "cuDeviceGetName"));
+  const auto get_release = reinterpret_cast<std::size_t (*)()>(find_("libcublasLt", "cublasLtGetVersion"));
+  std::array<char, 128> name{};
+  int device = 0;
+  if (!get_device || !get_release || !driver_.device || driver_.device(&device) != 0 ||
+      get_device(name.data(), static_cast<int>(name.size()) - 1, device) != 0)
+    return;
+  device_ = name.data();
+  library_ = fmt::format("cublasLt {}", get_release());
+  if (db_.file().empty()) return;
+  try {
+    for (StoredVerdict& one : db_.verdicts())
+      if (one.device == device_ && one.library == library_) stored_.try_emplace(one.call, one);
+  } catch (const std::exception& error) {
+    kscout_say("earlier verdicts of the guard are not used: %s", error.what());
+  }
+}
+
+bool Guard::recall(Decision& decision, const Examined& call) {
+  const auto found = stored_.find(text_of(decision.key));
+  if (found == stored_.end()) return false;
+  const StoredVerdict& stored = found->second;
+  const auto verdict = std::ranges::find(kGuardedWords, stored.verdict);
+  if (verdict == kGuardedWords.end()) return false;
+  decision.verdict = static_cast<Guarded>(verdict - kGuardedWords.begin());
+  if (decision.verdict == Guarded::replaced) {
+    decision.product = call.product({});
+    if (!decision.product || !from_digits(stored.algorithm, decision.algorithm.opaque)) return false;
+  }
+  if (decision.verdict != Guarded::right) tell(decision, "as found before");
+  return true;
+}
+
+void Guard::remember(const Decision& decision) {
+  constexpr std::size_t kAtOnce = 256;
+  if (device_.empty()) return;
+  const bool replaced = decision.verdict == Guarded::replaced;
+  unsaved_.push_back({.call = text_of(decision.key),
+                      .device = device_,
+                      .library = library_,
+                      .verdict = std::string(kGuardedWords[static_cast<std::size_t>(decision.verdict)]),
+                      .algorithm = replaced ? digits_of(decision.algorithm.opaque) : std::string(),
+                      .at = seconds_since_1970()});
+  if (unsaved_.size() >= kAtOnce) keep([&] { db_.put(std::exchange(unsaved_, {})); });
+}
+
+void Guard::tell(const Decision& decision, const char* fault) noexcept {
+  const bool avoided = decision.verdict == Guarded::replaced;
+  if (avoided && told_.exchange(true)) return;
+  kscout_say("%s: the library computes it wrong (%s); %s", print(decision.key.problem).c_str(), fault,
+             avoided ? "another of its algorithms computes it (--report counts such calls)"
+                     : "nothing else computes it right");
+}
+
+void Guard::store() noexcept {
+  const std::unique_lock lock(deciding_,
+                              std::try_to_lock);  // a thread may hold it for ever: the process ends
+  if (!lock || unsaved_.empty() || db_.file().empty()) return;
+  keep([&] { db_.put(std::exchange(unsaved_, {})); });
 }
 
 bool Guard::computes(kscout_entry entry, const kscout_gemm_call& call, const Library& library,
@@ -256,6 +361,7 @@ void Guard::examine(Decision& decision, const Examined& call) {
   if (!product) return;
   decision.verdict = examination.verdict_of([&] { return product->run(side); });
   counts_.examined.fetch_add(1, std::memory_order_relaxed);
+  if (decision.verdict == Guarded::right) remember(decision);
   if (decision.verdict != Guarded::unavoidable) return;
   counts_.wrong.fetch_add(1, std::memory_order_relaxed);
   for (const LtAlgorithm& one : product->suggestions(side)) {
@@ -265,6 +371,7 @@ void Guard::examine(Decision& decision, const Examined& call) {
     decision.product = std::move(product);
     break;
   }
+  remember(decision);
   const bool avoided = decision.verdict == Guarded::replaced;
   if (avoided && told_.exchange(true)) return;
   kscout_say("%s: the library computes it wrong (%s); %s", print(problem).c_str(),

@@ -14,12 +14,17 @@
 /// of this problem. All other calls reach the library as they are.
 ///
 /// Of problems that are not suspicious, one in 1,000 is examined, too. While a graph is captured, nothing may
-/// run besides, so a new problem is not examined then. Thread-safe.
+/// run besides, so a new problem is not examined then. Verdicts are kept in the file of `kscout db`.
+/// Thread-safe.
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
 
 #include <kscout/launch.h>
 #include <kscout/problem.h>
@@ -30,6 +35,7 @@
 #include "preload/library_product.h"
 #include "preload/read_calls.h"
 #include "preload/workspaces.h"
+#include "select/decision_db.h"
 
 namespace kscout::preload {
 
@@ -40,6 +46,9 @@ enum class Guarded : std::uint8_t {
   unavoidable,  ///< it is wrong, and so is all else
   unknown,      ///< it could not be examined
 };
+
+inline constexpr std::array<std::string_view, 4> kGuardedWords = {"right", "replaced", "unavoidable",
+                                                                  "unknown"};
 
 /// All on which the library's choice of a kernel may depend.
 struct GuardedKey {
@@ -58,7 +67,8 @@ class Guard {
   /// More memory than this is not taken to examine a problem.
   static constexpr std::size_t kMaxBytes = std::size_t{256} << 20;
 
-  explicit Guard(kscout_find find);
+  /// `db`: the file that keeps verdicts for later processes; empty: none does.
+  Guard(kscout_find find, std::filesystem::path db);
   Guard(const Guard&) = delete;
   Guard& operator=(const Guard&) = delete;
 
@@ -74,6 +84,8 @@ class Guard {
   static bool is_suspicious(const GemmProblem& problem) noexcept;
 
   void in_child() noexcept;
+  /// Writes the verdicts that are not in the file yet.
+  void store() noexcept;
 
   struct Counts {
     std::atomic<std::uint64_t> examined = 0, wrong = 0;                     ///< problems
@@ -95,13 +107,23 @@ class Guard {
   /// Null: it could not be examined now.
   Decision* decide(const GuardedKey& key, const Examined& call) noexcept;
   void examine(Decision& decision, const Examined& call);
+  /// Takes the verdict of an earlier process. Returns whether there is one.
+  bool recall(Decision& decision, const Examined& call);
+  void open_file();
+  void remember(const Decision& decision);
+  void tell(const Decision& decision, const char* fault) noexcept;
   bool count(Guarded verdict) noexcept;
 
   kscout_find find_;
   const Driver driver_;
   const ServeSettings settings_{};
   Tally tally_;
-  std::mutex deciding_;
+  const DecisionDb db_;
+  std::mutex deciding_;  ///< guards the members down to the next one
+  bool open_ = false;
+  std::string device_, library_;
+  std::unordered_map<std::string, StoredVerdict> stored_;  ///< by call
+  std::vector<StoredVerdict> unsaved_;
   DecisionMap<Decision> decisions_{settings_};
   std::atomic<bool> off_ = false;
   std::atomic<bool> told_ = false;

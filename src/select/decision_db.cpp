@@ -21,10 +21,10 @@
 namespace kscout {
 namespace {
 
-constexpr int kVersion = 4, kBusyMs = 2000;
+constexpr int kVersion = 5, kBusyMs = 2000;
 /// Files of version 1 do not state the backend of a decision, those of version 2 no limits; those of version
-/// 3 have no timings.
-constexpr int kWithoutBackend = 1, kWithoutLimits = 2, kWithoutTimings = 3;
+/// 3 have no timings, those of version 4 no verdicts.
+constexpr int kWithoutBackend = 1, kWithoutLimits = 2, kWithoutTimings = 3, kWithoutVerdicts = 4;
 
 constexpr const char* kCreate =
     "CREATE TABLE IF NOT EXISTS decision ("
@@ -39,6 +39,11 @@ constexpr const char* kCreateTimings =
     "problem TEXT NOT NULL, config TEXT NOT NULL, device TEXT NOT NULL, driver TEXT NOT NULL, "
     "version TEXT NOT NULL, backend TEXT NOT NULL, time_us REAL NOT NULL, at INTEGER NOT NULL, "
     "PRIMARY KEY (problem, config, device, driver, version, backend)) WITHOUT ROWID";
+
+constexpr const char* kCreateVerdicts =
+    "CREATE TABLE IF NOT EXISTS verdict ("
+    "call TEXT NOT NULL, device TEXT NOT NULL, library TEXT NOT NULL, verdict TEXT NOT NULL, "
+    "algorithm TEXT NOT NULL, at INTEGER NOT NULL, PRIMARY KEY (call, device, library)) WITHOUT ROWID";
 
 enum class Access { read, write };
 
@@ -122,6 +127,7 @@ void bring_up_to_date(Connection& db, std::int64_t version) {
   if (older) db.run("ALTER TABLE decision RENAME TO older");
   db.run(kCreate);
   db.run(kCreateTimings);
+  db.run(kCreateVerdicts);
   if (older) {
     db.run(fmt::format("INSERT INTO decision ({}) SELECT {} FROM older", columns(), columns(version)));
     db.run("DROP TABLE older");
@@ -202,12 +208,34 @@ Record read_record(sqlite3_stmt* row) {
   return one;
 }
 
+/// Those of a table; none in files up to a version, which lack it.
+template <class Record>
+std::vector<Record> all_rows(const std::filesystem::path& file, int lacked_until, std::string_view table,
+                             std::string_view order) {
+  std::vector<Record> found;
+  if (is_absent(file)) return found;
+  Connection db(file, Access::read);
+  if (checked_version(db, file) <= lacked_until) return found;
+  const std::string sql =
+      fmt::format("SELECT {} FROM {} ORDER BY {}", fmt::join(field_names<Record>(), ", "), table, order);
+  db.rows(
+      sql.c_str(), [](sqlite3_stmt*) {},
+      [&](sqlite3_stmt* row) { found.push_back(read_record<Record>(row)); });
+  return found;
+}
+
 }  // namespace
 
 void DecisionDb::put(std::span<const StoredDecision> decisions, std::span<const StoredTiming> timings) const {
   Connection db = open_to_write(file_);
   insert(db, "decision", decisions);
   insert(db, "timing", timings);
+  db.run("COMMIT");
+}
+
+void DecisionDb::put(std::span<const StoredVerdict> verdicts) const {
+  Connection db = open_to_write(file_);
+  insert(db, "verdict", verdicts);
   db.run("COMMIT");
 }
 
@@ -247,17 +275,12 @@ std::vector<StoredDecision> DecisionDb::read(const std::optional<DecisionOrigin>
 }
 
 std::vector<StoredTiming> DecisionDb::timings() const {
-  std::vector<StoredTiming> found;
-  if (is_absent(file_)) return found;
-  Connection db(file_, Access::read);
-  if (checked_version(db, file_) <= kWithoutTimings) return found;
-  const std::string sql =
-      fmt::format("SELECT {} FROM timing ORDER BY problem, config, device, driver, version, backend",
-                  fmt::join(field_names<StoredTiming>(), ", "));
-  db.rows(
-      sql.c_str(), [](sqlite3_stmt*) {},
-      [&](sqlite3_stmt* row) { found.push_back(read_record<StoredTiming>(row)); });
-  return found;
+  return all_rows<StoredTiming>(file_, kWithoutTimings, "timing",
+                                "problem, config, device, driver, version, backend");
+}
+
+std::vector<StoredVerdict> DecisionDb::verdicts() const {
+  return all_rows<StoredVerdict>(file_, kWithoutVerdicts, "verdict", "call, device, library");
 }
 
 std::size_t DecisionDb::prune(const DecisionOrigin& now, std::int64_t before) const {
@@ -275,6 +298,9 @@ std::size_t DecisionDb::prune(const DecisionOrigin& now, std::int64_t before) co
     return db.changes();
   };
   prune_table("timing");
+  db.rows(
+      "DELETE FROM verdict WHERE at < ?", [&](sqlite3_stmt* statement) { Binder{statement}(before); },
+      [](sqlite3_stmt*) {});
   const std::size_t removed = prune_table("decision");
   db.run("COMMIT");
   return removed;

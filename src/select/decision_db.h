@@ -101,6 +101,28 @@ struct Fields<StoredTiming> {
   };
 };
 
+/// Whether a product of a program's library is right, as the guard of `kscout exec` found.
+struct StoredVerdict {
+  std::string call;       ///< the problem, and all on which the library's choice may depend
+  std::string device;     ///< name of the GPU
+  std::string library;    ///< name and release
+  std::string verdict;    ///< right, replaced or unavoidable
+  std::string algorithm;  ///< of the library, that replaces its own choice, in hexadecimal digits; or empty
+  std::int64_t at = 0;    ///< seconds since 1970
+};
+template <>
+struct Fields<StoredVerdict> {
+  using T = StoredVerdict;
+  static constexpr auto list = std::tuple{
+      Field{"call", &T::call, "1", "the problem, and all on which the library's choice may depend"},
+      Field{"device", &T::device, "1", "name of the GPU"},
+      Field{"library", &T::library, "1", "name and release of the library"},
+      Field{"verdict", &T::verdict, "1", "right; replaced by another algorithm; unavoidable"},
+      Field{"algorithm", &T::algorithm, "1", "the algorithm that replaces the library's choice"},
+      Field{"at", &T::at, "s", "time of the examination, since 1970-01-01 UTC"},
+  };
+};
+
 class DecisionDb {
  public:
   /// Stores the path; opens nothing.
@@ -113,6 +135,7 @@ class DecisionDb {
   /// when the file is not such a database, unsupported when it has a newer version.
   void put(std::span<const StoredDecision> decisions, std::span<const StoredTiming> timings = {}) const;
   void put(const StoredDecision& decision) const { put(std::span(&decision, 1)); }
+  void put(std::span<const StoredVerdict> verdicts) const;
 
   /// Throws what put() would throw, and creates nothing.
   void check_writable() const;
@@ -124,8 +147,11 @@ class DecisionDb {
   /// All timings, ordered by problem, config and origin. Empty for a missing file or one of an older version.
   std::vector<StoredTiming> timings() const;
 
+  /// All verdicts, ordered by call, device and library. Empty likewise.
+  std::vector<StoredVerdict> verdicts() const;
+
   /// Removes decisions and timings that are stale for `now` (another version; on the same device, another
-  /// driver) and those older than `before` (seconds since 1970). Returns the number of the decisions.
+  /// driver), and all rows older than `before` (seconds since 1970). Returns the number of the decisions.
   std::size_t prune(const DecisionOrigin& now, std::int64_t before) const;
 
  private:

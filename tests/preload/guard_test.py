@@ -24,15 +24,16 @@ class GuardTest(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.mkdtemp(prefix="kscout_guard_")
         self.addCleanup(shutil.rmtree, self.folder)
-        self.report = os.path.join(self.folder, "report.txt")
+        self.report, self.db = (os.path.join(self.folder, name) for name in ("report.txt", "decisions.sqlite"))
         self.env = {name: value for name, value in os.environ.items() if not name.startswith(("KSCOUT_", "LD_PRELOAD", "STAND_IN_"))}
-        self.env.update(HOME=self.folder, XDG_DATA_HOME=self.folder, LC_ALL="C", STAND_IN_SIDE_MIB="64")
+        self.env.update(HOME=self.folder, XDG_DATA_HOME=self.folder, LC_ALL="C", STAND_IN_SIDE_MIB="64", KSCOUT_DB=self.db)
 
-    def exec(self, *words, options=("--guard",), fault="tail", **env):
+    def exec(self, *words, options=("--guard",), fault="tail", keep=False, **env):
         """Of each word: whether its result is right, and the calls of the library. The report's lines about the guard and standard
-        error are kept."""
-        if os.path.exists(self.report):
-            os.remove(self.report)
+        error are kept. `keep`: with the verdicts of earlier calls."""
+        for file in [self.report] + ([] if keep else [self.db]):
+            if os.path.exists(file):
+                os.remove(file)
         done = subprocess.run([KSCOUT, "exec", "--report", self.report, *options, "--", GUARDED, *words], cwd=self.folder,
                               env={**self.env, "STAND_IN_FAULT": fault, **env}, text=True, capture_output=True, timeout=120, check=False)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
@@ -83,6 +84,36 @@ class GuardTest(unittest.TestCase):
         self.assertEqual([word for word, _ in answers], ["wrong", "right", "right"])
         self.assertEqual([answers[0][1], answers[2][1]], [1, 1])
         self.assertEqual(self.counted("calls not guarded"), 1)
+
+    def test_later_processes_know_the_verdicts(self):
+        words = ["gemm", "matmul", "gemm_fp32_result"]
+        self.exec(*words, keep=True)
+        self.assertEqual(self.counted("problems examined"), 3)
+        listed = subprocess.run([KSCOUT, "db", "list", "--db", self.db, "--verdicts", "--format", "csv"], env=self.env, text=True, capture_output=True,
+                                check=True).stdout
+        self.assertEqual(len(re.findall(r"^gemm:16x24x4096:bf16:rcr\S* by .*,replaced,[0-9a-f]{128},\d+$", listed.replace('"', ""), re.M)),
+                         3, listed)
+        answers = self.exec(*words, keep=True)
+        self.assertEqual([word for word, _ in answers], ["right"] * 3)
+        self.assertEqual(self.counted("problems examined"), 0)
+        self.assertEqual(self.counted("wrong results avoided"), 3)
+        self.assertIn("(as found before); another of its algorithms", self.said)
+        self.assertEqual(self.exec("gemm_captured", keep=True)[0][0], "right", "nothing has to run to know it")
+        self.exec("gemm", keep=True, STAND_IN_CUBLASLT="130200")
+        self.assertEqual(self.counted("problems examined"), 1, "another release has algorithms of its own")
+
+    def test_what_is_right_or_unavoidable_is_known_later_too(self):
+        self.exec("gemm", keep=True, fault="")
+        self.assertEqual(self.exec("gemm", keep=True), [("wrong", 1)], "as of a library that was right")
+        self.exec("matmul", keep=True, STAND_IN_WRONG="1000")
+        self.assertEqual(self.exec("matmul", keep=True), [("wrong", 1)])
+        self.assertIn("(as found before); nothing else computes it right", self.said)
+
+    def test_a_damaged_file_of_verdicts_is_said_once(self):
+        with open(self.db, "w", encoding="utf-8") as file:
+            file.write("no database")
+        self.assertEqual([word for word, _ in self.exec("gemm", "matmul", keep=True)], ["right", "right"])
+        self.assertEqual(self.said.count("earlier verdicts of the guard are not used"), 1)
 
     def test_without_memory_nothing_is_examined(self):
         answers = self.exec("gemm", "gemm", STAND_IN_SIDE_MIB="0")

@@ -25,6 +25,11 @@ int cuCtxGetDevice(int* device) {
   *device = current_device;
   return 0;
 }
+int cuDeviceGetName(char* name, int size, int device) {
+  (void)device;
+  strncpy(name, "Stand-in", (size_t)size);
+  return 0;
+}
 int cuDevicePrimaryCtxRetain(void** primary, int device) {
   *primary = &contexts[device];
   return 0;

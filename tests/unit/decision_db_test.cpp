@@ -188,6 +188,37 @@ TEST_F(DecisionDbTest, FilesOfVersion3HaveNoTimings) {
   EXPECT_TRUE(fields_equal(db.read().at(0), decision(p, 1)));
 }
 
+TEST_F(DecisionDbTest, KeepsOneVerdictPerCallDeviceAndLibrary) {
+  const DecisionDb db(folder_ / "decisions.sqlite");
+  const StoredVerdict right{.call = "gemm:1x2x3 by f",
+                            .device = "GPU",
+                            .library = "cublasLt 130100",
+                            .verdict = "right",
+                            .algorithm = {},
+                            .at = 1'700'000'000};
+  StoredVerdict other = right, later = right;
+  other.library = "cublasLt 130200";
+  later.verdict = "replaced";
+  later.algorithm = "0a";
+  EXPECT_TRUE(db.verdicts().empty()) << "an absent file holds none";
+  db.put(decision(make_gemm(1, 2, 3), 1));
+  sqlite3* file = nullptr;
+  ASSERT_EQ(sqlite3_open(db.file().c_str(), &file), SQLITE_OK);
+  EXPECT_EQ(sqlite3_exec(file, "DROP TABLE verdict; PRAGMA user_version = 4;", nullptr, nullptr, nullptr),
+            SQLITE_OK);
+  sqlite3_close(file);
+  EXPECT_TRUE(db.verdicts().empty()) << "files of version 4 have none";
+  db.put(std::array{right, other});
+  db.put(std::array{later});
+  const auto all = db.verdicts();
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_TRUE(fields_equal(all[0], later)) << "replaced";
+  EXPECT_TRUE(fields_equal(all[1], other));
+  EXPECT_EQ(db.read().size(), 1u);
+  db.prune(decision(make_gemm(1, 2, 3), 1).origin(), 1'800'000'000);
+  EXPECT_TRUE(db.verdicts().empty());
+}
+
 TEST_F(DecisionDbTest, PruneRemovesWhatIsStale) {
   const DecisionDb db(folder_ / "decisions.sqlite");
   const GemmProblem p = make_gemm(1, 2, 3);
