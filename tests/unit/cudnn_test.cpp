@@ -468,5 +468,26 @@ TEST(CudnnFamily, RulesKnowTheWrongResultsOfARelease) {
   EXPECT_EQ(refusal("conv_bwd_weight:2x16x9x9:16x3x3:bf16", 47, 91900), "split-sums-rounded");
 }
 
+TEST(CudnnFamily, SumsRoundedInTheWorkspaceAreRefused) {
+  const Device h200 = device_preset("h200");
+  const auto refusal = [&](const char* text, const std::string& how) {
+    const ConvProblem problem = conv(text);
+    const KernelConfig config =
+        parse_config_name(fmt::format("cudnn_conv_fwd_{}_nhwgc_{}", word(problem.dtype_in), how)).config;
+    const auto rule = refusing_rule(family_file("cudnn", problem.op).rules, problem, config, h200);
+    return rule ? rule->name : std::string();
+  };
+  for (const char* const odd : {"conv_fwd:64x1584x1x1:132x1x1:bf16", "conv_fwd:64x26x1x1:624x1x1:bf16",
+                                "conv_fwd:64x1584x1x1:100x1x1:fp16"}) {
+    for (const char* const how :
+         {"v91900__e58_workspace1", "v91900__e58_workspace2", "v91400__e58_workspace2"})
+      EXPECT_EQ(refusal(odd, how), "workspace-sums-rounded") << odd << " " << how;
+    for (const char* const how :
+         {"v91900__e58_workspace0", "v91900__e58", "v91900__e62_workspace1", "v0__suggestion1_b"})
+      EXPECT_EQ(refusal(odd, how), "") << odd << " " << how;
+  }
+  EXPECT_EQ(refusal("conv_fwd:64x1584x1x1:128x1x1:bf16", "v91900__e58_workspace1"), "");
+}
+
 }  // namespace
 }  // namespace kscout
