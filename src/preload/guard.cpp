@@ -189,7 +189,7 @@ struct Guard::Examined {
 };
 
 Guard::Guard(kscout_find find, std::filesystem::path db)
-    : find_(find), driver_(Driver::found_by(find)), db_(std::move(db)) {}
+    : find_(find), driver_(Driver::found_by(find)), db_(std::move(db)), off_(!driver_.is_complete()) {}
 
 bool Guard::is_suspicious(const GemmProblem& p) noexcept {
   constexpr std::int64_t kDeep = 1024, kLarge = std::int64_t{1} << 18;

@@ -125,7 +125,7 @@ class Guard {
   std::unordered_map<std::string, StoredVerdict> stored_;  ///< by call
   std::vector<StoredVerdict> unsaved_;
   DecisionMap<Decision> decisions_{settings_};
-  std::atomic<bool> off_ = false;
+  std::atomic<bool> off_;  ///< no GPU: without a driver, or in a forked child
   std::atomic<bool> told_ = false;
   Counts counts_;
 };

@@ -28,13 +28,13 @@ class GuardTest(unittest.TestCase):
         self.env = {name: value for name, value in os.environ.items() if not name.startswith(("KSCOUT_", "LD_PRELOAD", "STAND_IN_"))}
         self.env.update(HOME=self.folder, XDG_DATA_HOME=self.folder, LC_ALL="C", STAND_IN_SIDE_MIB="64", KSCOUT_DB=self.db)
 
-    def exec(self, *words, options=("--guard",), fault="tail", keep=False, **env):
+    def exec(self, *words, options=("--guard",), fault="tail", keep=False, program=GUARDED, **env):
         """Of each word: whether its result is right, and the calls of the library. The report's lines about the guard and standard
         error are kept. `keep`: with the verdicts of earlier calls."""
         for file in [self.report] + ([] if keep else [self.db]):
             if os.path.exists(file):
                 os.remove(file)
-        done = subprocess.run([KSCOUT, "exec", "--report", self.report, *options, "--", GUARDED, *words], cwd=self.folder,
+        done = subprocess.run([KSCOUT, "exec", "--report", self.report, *options, "--", program, *words], cwd=self.folder,
                               env={**self.env, "STAND_IN_FAULT": fault, **env}, text=True, capture_output=True, timeout=120, check=False)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.said = done.stderr
@@ -119,6 +119,10 @@ class GuardTest(unittest.TestCase):
         answers = self.exec("gemm", "gemm", STAND_IN_SIDE_MIB="0")
         self.assertEqual(answers, [("wrong", 1)] * 2)
         self.assertEqual(self.counted("calls not guarded"), 2)
+
+    def test_without_a_driver_calls_pass_on(self):
+        for options in (["--guard"], []):
+            self.assertEqual(self.exec("gemm", "matmul", options=options, program=GUARDED + "_without_driver"), [("wrong", 1)] * 2)
 
     def test_threads_share_a_verdict(self):
         self.assertEqual(self.exec("threads")[0][0], "right")
