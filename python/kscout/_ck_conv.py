@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
@@ -183,7 +184,9 @@ class GroupedConvKernelConfig:
     def config(self) -> Config:
         """The kscout.Config, which holds every parameter except `arch`."""
         direction = DIRECTIONS[self.variant].removeprefix("conv_")
-        layout = "nhwgc" if self.ndim_spatial == 2 and self.layout.lower().startswith("nhwgc") else self.layout.lower().split("_")[0]
+        layout = self.layout.lower().split("_")[0]
+        if self.ndim_spatial == 3 and layout == "nhwgc":  # the default, whatever the dimensions
+            layout = "ndhwgc"
         words = ["grouped_conv", direction, self.dtype, layout, f"{self.ndim_spatial}d", self.pipeline, self.epilogue, self.scheduler]
         words += [self._dims("tile"), self._dims("wave"), self._dims("warp_tile")]
         vectors = (self.vector_size_a, self.vector_size_b, self.vector_size_c)
@@ -253,7 +256,7 @@ class GroupedConvRegistry:
 
     def add(self, config: GroupedConvKernelConfig | Kernel) -> None:
         """Adds a kernel; select() then ranks the added kernels of the problem's direction in place of the model's."""
-        self._kernels.append(config.name if isinstance(config, GroupedConvKernelConfig) else config)
+        self._kernels.append(config.config if isinstance(config, GroupedConvKernelConfig) else config)
 
     @property
     def kernels(self) -> list[Kernel]:
@@ -310,8 +313,12 @@ class GroupedConvRegistry:
             a, b = b, a  # kscout's order: the output's gradient comes first
         if not on_gpu:
             self._runs.get_solution(here, space="host")  # reads the model before the clock starts
+        if on_gpu:  # the run is only enqueued there
+            sys.modules["torch"].cuda.synchronize()
         begin = time.perf_counter()
         c = self._runs.run(here, a, b, c)
+        if on_gpu:
+            sys.modules["torch"].cuda.synchronize()
         seconds = time.perf_counter() - begin
         if here != conv:
             c = _rounded(c, conv.dtype_in)
@@ -349,6 +356,6 @@ class GpuGroupedConvRunner:
     def cleanup(self) -> None:
         """Nothing is left to free."""
 
-    def run(self, input: Any, weight: Any, problem: GroupedConvProblem, output: Any = None) -> GroupedConvResult:
-        """The same as GroupedConvRegistry.run, with CK Tile's order of arguments."""
-        return self._registry.run(problem, input, weight, output)
+    def run(self, input_np: Any, weight_np: Any, problem: GroupedConvProblem, output_np: Any = None) -> GroupedConvResult:
+        """The same as GroupedConvRegistry.run, with CK Tile's order and names of arguments."""
+        return self._registry.run(problem, input_np, weight_np, output_np)

@@ -153,7 +153,7 @@ def test_every_direction_runs_on_the_cpu(direction, dtype, sizes):
     flat = [t.reshape(*t.shape[:-2], -1) for t in (rounded[0],)] + [rounded[1].reshape(-1, *rounded[1].shape[2:])]
     flat.append(rounded[2].reshape(*rounded[2].shape[:-2], -1))
     assert_convolution(result.output, problem.conv(), flat, rounding={"bf16": 2**-8, "fp16": 2**-11, "fp32": 0}[dtype])
-    again = ck_tile.GpuGroupedConvRunner().run(a, b, problem)
+    again = ck_tile.GpuGroupedConvRunner().run(input_np=a, weight_np=b, problem=problem)
     assert again.success and np.array_equal(again.output, output)
 
 
@@ -209,6 +209,10 @@ def test_kernel_configs_have_ck_tiles_name_and_ours():
     values = full.config.as_dict()
     wanted = dict(merged_groups=2, double_buffer=1, split_image=1, two_stage=1, vec_a=2, blocks_per_cu=2, wave_groups=2, explicit_gemm=1, pad_k=0)
     assert {name: values[name] for name in wanted} == wanted and Config(full.config.name) == full.config
+    assert GroupedConvKernelConfig(ndim_spatial=3).config == GroupedConvKernelConfig(ndim_spatial=3, layout="ndhwgc").config
+    registry = GroupedConvRegistry()
+    registry.add(full)
+    assert registry.kernels == [full.config], "with waves, vector widths and pads, which the short name lacks"
     assert GroupedConvKernelConfig(variant="bwd_data", pipeline="compv4").pipeline == "compv4", "nothing is corrected"
     with pytest.raises(kscout.InvalidArgument):
         GroupedConvKernelConfig(pipeline="compv")
