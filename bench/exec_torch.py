@@ -19,8 +19,9 @@ Parts (--parts, in this order by default; --seconds limits the run):
                       compared with float64 on sampled rows
 
 Models have random weights and run in bf16, eager or as a CUDA graph. With --refine, `kscout exec --refine` is measured after
-it has timed its picks; its decisions go to a file of this run, or to KSCOUT_DB. Each part prints its results, and the
-summary at the end repeats all of them beside their goals.
+it has timed its picks; its decisions go to a file of this run, or to KSCOUT_DB. With --guard, `kscout exec --guard` is
+measured: ratios are then 1, but for the guard's own time. Each part prints its results, and the summary at the end repeats all
+of them beside their goals.
 
     RESULT exec_torch.gemm_geomean  time of PyTorch alone over that under kscout exec: above 1 we win
     RESULT exec_torch.gemm_p5       the fifth percentile of the same; .gemm_worst the least; .gemm_30us_*: of products that take
@@ -371,6 +372,7 @@ def arguments():
     parser.add_argument("--products", type=int, default=120, help="products to compare")
     parser.add_argument("--seconds", type=float, default=450, help="time limit of the run: later parts are left out")
     parser.add_argument("--refine", action="store_true", help="measure `kscout exec --refine`")
+    parser.add_argument("--guard", action="store_true", help="measure `kscout exec --guard`, which serves nothing")
     parser.add_argument("--csv", help="file for the times of all products")
     parser.add_argument("--report", help="file for the report of kscout exec")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
@@ -422,7 +424,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         env.setdefault("KSCOUT_DB", os.path.join(folder, "decisions.sqlite"))
         report = asked.report or os.path.join(folder, "report.txt")
-        under = [kscout, "exec", *(["--refine"] if asked.refine else []), "--report", report, "--"]
+        under = [kscout, "exec", *(f"--{how}" for how in ("refine", "guard") if getattr(asked, how)), "--report", report, "--"]
         both = [Process("PyTorch alone", [], env), Process("kscout exec", under, env)]
         try:
             about = [process.about() for process in both][0]

@@ -26,6 +26,8 @@ class RuleGroup {
   RuleGroup(const FamilyFile& file, RuleKind kind) {
     std::ranges::copy_if(file.rules, std::back_inserter(rules_),
                          [&](const Rule& rule) { return rule.kind == kind && !rule.slow; });
+    // That results are wrong is what a caller most needs to know.
+    std::ranges::stable_partition(rules_, [](const Rule& rule) { return !rule.since.empty(); });
     // Applicability rules are self-contained: models store them without the terms of the file.
     const bool for_problems = kind == RuleKind::applicability;
     program_ = expr::Program::compile(
@@ -237,9 +239,10 @@ Verdict rule_verdict(ProblemRef problem, const KernelConfig& asked, const Device
   fixed.set("d", device);
   fixed.set("s", signature);
   const Verdict legal = rules.legal.verdict(fixed);
-  if (legal.status == VerdictStatus::refused) return legal;
   const expr::Inputs inputs = inputs_of(rules.applicability.program(), problem, signature, config, device);
   Verdict applicable = rules.applicability.verdict(inputs);
+  const bool is_wrong = applicable.status == VerdictStatus::refused && !applicable.since.empty();
+  if (legal.status == VerdictStatus::refused && !is_wrong) return legal;
   if (applicable.status == VerdictStatus::refused) return applicable;
   if (std::string why = unknown_config(config, rules.releases); !why.empty())
     return {.because = std::move(why)};

@@ -123,8 +123,8 @@ struct kscout_core {
   /// Releases memory that the core holds on the GPU, because an allocation of the program failed. Returns
   /// whether there was any; waits for the GPU.
   int (*give_back)(void);
-  /// Remembers the workspace that the program gives a handle of cuBLAS; null: the library's own.
-  void (*workspace)(void* handle, void* workspace, size_t bytes);
+  /// A call that changes the workspace of a handle of cuBLAS; null: it is the library's own.
+  void (*workspace)(enum kscout_entry entry, void* handle, void* workspace, size_t bytes);
   /// Writes counts and the report. The process is about to end; later calls do nothing.
   void (*finish)(void);
   /// Around each fork(), in the thread that forks.

@@ -75,30 +75,29 @@ class Core {
   template <class Call>
   kscout_answer product(kscout_entry entry, const Call& call) noexcept {
     const int error = errno;
-    GemmProblem problem;
+    ProductCall product;
     Library library;
-    Operands operands;
     Record::Place place;
     {
       const Lock lock(*this);
       if (finished_) return kscout_pass;
       ++calls_[entry];
       library = library_of(entry);
-      const Unread why = read(call, library, problem);
+      const Unread why = read(call, library, product);
       if (why != Unread::none) {
         ++unread_[static_cast<std::size_t>(why)];
         return kscout_pass;
       }
       ++products_;
-      place = count(problem);
+      place = count(product.problem);
       if constexpr (std::is_same_v<Call, kscout_gemm_call>) {
         if (const auto given = workspaces_.find(call.handle); given != workspaces_.end())
-          std::tie(operands.workspace, operands.workspace_bytes) = given->second;
+          std::tie(product.operands.workspace, product.operands.workspace_bytes) = given->second;
       }
     }
-    Watch watch{.on_gpu = start(place, call, library)};
-    kscout_answer answer = gpu_ ? serve(call, library, problem, operands) : kscout_pass;
-    if (answer != kscout_served && guard_ && computes(entry, call, library, problem, operands)) {
+    Watch watch{.on_gpu = timer_.start(place, product.operands.stream)};
+    kscout_answer answer = gpu_ ? serve(call, library, product) : kscout_pass;
+    if (answer != kscout_served && guard_ && guard_->computes(entry, call, product)) {
       if (answer == kscout_pass_watched) gpu_->after_original(0);
       answer = kscout_served;
     }
@@ -147,7 +146,7 @@ class Core {
       const Lock lock(*this);
       if (finished_) return kscout_pass;
       ++calls_[kscout_cudnnBackendExecute];
-      if (!counts_problems_) return kscout_pass;
+      if (!counts_problems_ && !guard_) return kscout_pass;
       try {
         place = count_plan(plan);
       } catch (...) {  // no memory: the call matters more
@@ -176,13 +175,14 @@ class Core {
     const Lock lock(*this);
     if (!finished_) ++calls_[entry];
   }
-  void workspace(void* handle, void* memory, std::size_t bytes) noexcept {
+  void workspace(kscout_entry entry, void* handle, void* memory, std::size_t bytes) noexcept {
     const Lock lock(*this);
+    if (!finished_) ++calls_[entry];
     try {
-      if (memory && bytes > 0) {
-        workspaces_[handle] = {memory, bytes};
-      } else {
+      if (entry == kscout_cublasDestroy_v2) {
         workspaces_.erase(handle);
+      } else {
+        workspaces_[handle] = {memory, bytes};
       }
     } catch (...) {  // no memory: products use workspaces of ours
     }
@@ -272,30 +272,21 @@ class Core {
   }
   Record::Place count_plan(void* plan) {
     const auto [found, is_new] = plans_.try_emplace(plan);
-    auto& [why, problem] = found->second;
+    auto& [why, call, is_wrong] = found->second;
     if (is_new) {
       if (!cudnn_.get) cudnn_ = Cudnn::found_by(find_);
-      why = read_plan(cudnn_, plan, problem);
+      why = read_plan(cudnn_, plan, call);
+      is_wrong = guard_ && why == Unread::none && guard_->knows_wrong(call.problem, call.config);
     }
+    if (is_wrong) ++wrong_convolutions_;
     if (why != Unread::none) {
       ++unread_[static_cast<std::size_t>(why)];
       return {};
     }
     ++convolutions_;
-    return count(problem);
+    return count(call.problem);
   }
 
-  template <class Call>
-  CallTimer::Call start(const Record::Place& place, const Call& call, const Library& library) noexcept {
-    if (!place) return {};
-    if constexpr (std::is_same_v<Call, kscout_gemm_call>) {
-      void* stream = nullptr;
-      if (!library.get_stream || library.get_stream(call.handle, &stream) != 0) return {};
-      return timer_.start(place, stream);
-    } else {
-      return timer_.start(place, call.stream);
-    }
-  }
   void stop(const Watch& watch, bool done) noexcept {
     if (!watch.on_gpu.place && !watch.on_cpu) return;
     const double us = static_cast<double>(now_ns() - watch.begin_ns) / 1e3;
@@ -317,27 +308,17 @@ class Core {
   }
 
   template <class Call>
-  kscout_answer serve(const Call& call, const Library& library, const GemmProblem& problem,
-                      Operands& operands) noexcept {
-    const GpuServer::Known known = gpu_->recall(problem);
-    Outcome outcome = known.outcome;
-    if (outcome == Outcome::served) outcome = read_operands(call, library, problem, operands);
+  kscout_answer serve(const Call& call, const Library& library, const ProductCall& product) noexcept {
+    const GpuServer::Known known = gpu_->recall(product.problem);
+    Outcome outcome = known.outcome != Outcome::served ? known.outcome : product.outcome;
+    if (outcome == Outcome::served && has_refused_scales(call, library, product)) outcome = Outcome::scales;
     if (outcome != Outcome::served) {
       gpu_->pass(outcome);
       return kscout_pass;
     }
-    outcome = gpu_->serve(problem, known, operands);
+    outcome = gpu_->serve(product.problem, known, product.operands);
     if (outcome == Outcome::served) return kscout_served;
     return GpuServer::watches(outcome) ? kscout_pass_watched : kscout_pass;
-  }
-
-  bool computes(kscout_entry entry, const kscout_gemm_call& call, const Library& library,
-                const GemmProblem& problem, const Operands& operands) noexcept {
-    return guard_->computes(entry, call, library, problem, operands.workspace, operands.workspace_bytes);
-  }
-  bool computes(kscout_entry, const kscout_matmul_call& call, const Library& library,
-                const GemmProblem& problem, const Operands&) noexcept {
-    return guard_->computes(call, library, problem);
   }
 
   /// The counts of the parent process.
@@ -346,7 +327,7 @@ class Core {
     record_.forget();
     calls_ = {};
     unread_ = {};
-    products_ = convolutions_ = 0;
+    products_ = convolutions_ = wrong_convolutions_ = 0;
     finished_ = false;
     forked_ = false;
   }
@@ -375,7 +356,7 @@ class Core {
     if (convolutions_) report.add_problems(convolutions_, "convolutions", record_.convolutions());
     report.add_unread(unread_);
     if (gpu_ && report.any_of_gpu()) report.add(*gpu_);
-    if (guard_ && report.any_of_gpu()) report.add(guard_->counts());
+    if (guard_ && report.any_of_gpu()) report.add(guard_->counts(), wrong_convolutions_);
     if (cpu_ && report.any_of_cpu()) report.add(*cpu_);
     report.write(report_);
   }
@@ -388,11 +369,12 @@ class Core {
   Library library_;
   std::array<std::uint64_t, kscout_entries> calls_{};
   std::array<std::uint64_t, kUnreadWords.size()> unread_{};
-  std::uint64_t products_ = 0, convolutions_ = 0;
+  std::uint64_t products_ = 0, convolutions_ = 0, wrong_convolutions_ = 0;
   Cudnn cudnn_;
   struct Plan {
     Unread why = Unread::none;
-    ConvProblem problem;
+    PlanCall call = {};
+    bool is_wrong = false;
   };
   std::unordered_map<void*, Plan> plans_;  ///< of cuDNN that were executed and not destroyed
   CallTimer timer_;
@@ -461,7 +443,7 @@ constexpr kscout_core kFunctions = {
     .after_original = call<&Core::after_original, int>,
     .other = call<&Core::other, kscout_entry>,
     .give_back = call<&Core::give_back>,
-    .workspace = call<&Core::workspace, void*, void*, std::size_t>,
+    .workspace = call<&Core::workspace, kscout_entry, void*, void*, std::size_t>,
     .finish = call<&Core::finish>,
     .before_fork = before_fork,
     .in_parent = in_parent,

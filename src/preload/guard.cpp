@@ -15,6 +15,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <kscout/family.h>
+
 #include "core/problem_text.h"
 #include "preload/apart.h"
 #include "preload/say.h"
@@ -23,6 +25,8 @@ namespace kscout::preload {
 
 namespace {
 
+/// More memory than this is not taken to examine a problem.
+constexpr std::size_t kMaxBytes = std::size_t{256} << 20;
 /// The largest alignment on which a choice may depend, of addresses and of memory for operands.
 constexpr std::uintptr_t kAlignment = 256;
 
@@ -103,15 +107,46 @@ class SideMemory {
   std::vector<Piece> pieces_;
 };
 
-/// The key of a verdict in the file.
+/// How the file writes a call.
 std::string text_of(const GuardedKey& key) {
   const CallDetails& d = key.details;
   return fmt::format(
-      "{} by {}: compute {}, scale {}, math {}, multiprocessors {}, scales {}, other scales {}, in place {}, "
-      "strides {} {} {}, alignments {}, workspace {}, algorithm {}",
+      "{} by {}: compute {}, scale {}, math {}, multiprocessors {}, scales {}, other scales {}, factors of "
+      "the "
+      "GPU {}, in place {}, strides {} {} {}, alignments {}, workspace {}, algorithm {}",
       print(key.problem), entry_name(static_cast<kscout_entry>(key.entry)), d.compute, d.scale_type,
-      d.math_mode, d.multiprocessors, d.scales, d.has_other_scales, d.is_in_place, d.stride_a, d.stride_b,
-      d.stride_c, fmt::join(key.alignments, " "), key.workspace_bytes, digits_of(key.algorithm));
+      d.math_mode, d.multiprocessors, d.scales, d.has_other_scales, d.has_gpu_factors, d.is_in_place,
+      d.stride_a, d.stride_b, d.stride_c, fmt::join(key.alignments, " "), key.workspace_bytes,
+      digits_of(key.algorithm));
+}
+
+std::string place_of(const std::string& device, const std::string& call) { return device + '\n' + call; }
+
+/// Whether the library's choice is examined for certain: a deep K, a small C, and operands narrower than
+/// fp32. docs/design/0013-guard.md has the measured limits.
+bool is_suspicious(const GemmProblem& p) noexcept {
+  constexpr std::int64_t kDeep = 1024, kLarge = std::int64_t{1} << 18;
+  const bool is_narrow = p.dtype_a != DType::fp32 && p.dtype_a != DType::fp64;
+  return is_narrow && p.k >= kDeep && p.m * p.n <= kLarge;
+}
+bool is_drawn(const GemmProblem& problem) noexcept {
+  constexpr std::size_t kOneOf = 1000;
+  return quick_hash(problem) % kOneOf == 0;
+}
+
+/// Whether the errata of docs/errata.md have it. They read no facts of a device.
+bool is_erratum(ProblemRef problem, const KernelConfig& config) {
+  const Verdict verdict = rule_verdict(problem, config, Device{});
+  return verdict.status == VerdictStatus::refused && !verdict.since.empty();
+}
+
+void* output_of(const kscout_gemm_call& call) { return call.c; }
+void* output_of(const kscout_matmul_call& call) { return call.d; }
+Algorithm algorithm_of(const kscout_gemm_call& call) { return {static_cast<std::uint64_t>(call.algorithm)}; }
+Algorithm algorithm_of(const kscout_matmul_call& call) {
+  Algorithm own{};
+  if (call.algorithm) std::memcpy(own.data(), call.algorithm, sizeof own);
+  return own;
 }
 
 std::int64_t seconds_since_1970() {
@@ -126,19 +161,19 @@ class Guard::Examination {
  public:
   /// `like`: operands whose alignments those of the runs get. A and B are the problem's.
   Examination(const Driver& driver, const GemmProblem& problem, const ExactProduct::Strides& strides,
-              const CallOperands& like, std::size_t workspace_bytes)
+              const CallOperands& like, std::size_t workspace_bytes, const Factors& factors = {})
       : exact_(problem, strides), memory_(driver), stream_(like.stream) {
-    const float one = 1;
     memory_.add(exact_.bytes_a(), like.a);
     memory_.add(exact_.bytes_b(), like.b);
     memory_.add(exact_.bytes_c(), like.c);
-    for (const std::size_t bytes : {exact_.bytes_bias(), sizeof one, sizeof one, workspace_bytes})
+    for (const std::size_t bytes : {exact_.bytes_bias(), sizeof(Numbers), sizeof(float), workspace_bytes})
       memory_.add(bytes, nullptr);
     if (memory_.size() > kMaxBytes || !memory_.allocate()) return;
+    const Numbers numbers{.factors = factors};
     is_ready_ = write(kA, exact_.bytes_a(), [&](auto to) { exact_.fill_a(to); }) &&
                 write(kB, exact_.bytes_b(), [&](auto to) { exact_.fill_b(to); }) &&
                 write(kBias, exact_.bytes_bias(), [&](auto to) { exact_.fill_bias(to); }) &&
-                memory_.write(kOne, std::as_bytes(std::span(&one, 1)), stream_);
+                memory_.write(kNumbers, std::as_bytes(std::span(&numbers, 1)), stream_);
   }
 
   bool is_ready() const noexcept { return is_ready_; }
@@ -147,8 +182,9 @@ class Guard::Examination {
   void* c() const noexcept { return memory_.at(kC); }
   void* workspace() const noexcept { return memory_.at(kWorkspace); }
   SideReferences references() const noexcept {
-    return {memory_.at(kBias), memory_.at(kOne), memory_.at(kMaximum)};
+    return {memory_.at(kBias), &numbers_on_gpu()->one, memory_.at(kMaximum)};
   }
+  const Factors* factors_on_gpu() const noexcept { return &numbers_on_gpu()->factors; }
 
   /// Of a run, which returns 0 when it has enqueued its work: `right`, `unavoidable`, or `unknown` where it
   /// or the driver refuses.
@@ -166,7 +202,12 @@ class Guard::Examination {
   const std::string& fault() const noexcept { return fault_; }
 
  private:
-  enum Piece : std::size_t { kA, kB, kC, kBias, kOne, kMaximum, kWorkspace };
+  enum Piece : std::size_t { kA, kB, kC, kBias, kNumbers, kMaximum, kWorkspace };
+  struct Numbers {
+    float one = 1;
+    Factors factors;
+  };
+  const Numbers* numbers_on_gpu() const noexcept { return static_cast<const Numbers*>(memory_.at(kNumbers)); }
   template <class Fill>
   bool write(Piece piece, std::size_t bytes, const Fill& fill) {
     filled_.resize(bytes);
@@ -191,12 +232,6 @@ struct Guard::Examined {
 Guard::Guard(kscout_find find, std::filesystem::path db)
     : find_(find), driver_(Driver::found_by(find)), db_(std::move(db)), off_(!driver_.is_complete()) {}
 
-bool Guard::is_suspicious(const GemmProblem& p) noexcept {
-  constexpr std::int64_t kDeep = 1024, kLarge = std::int64_t{1} << 18;
-  const bool is_narrow = p.dtype_a != DType::fp32 && p.dtype_a != DType::fp64;
-  return is_narrow && p.k >= kDeep && p.m * p.n <= kLarge;
-}
-
 void Guard::in_child() noexcept { off_ = true; }
 
 bool Guard::count(Guarded verdict) noexcept {
@@ -207,54 +242,49 @@ bool Guard::count(Guarded verdict) noexcept {
   return verdict == Guarded::replaced;
 }
 
-namespace {
-
-bool is_drawn(const GemmProblem& problem) noexcept {
-  constexpr std::size_t kOneOf = 1000;
-  return quick_hash(problem) % kOneOf == 0;
+Guard::Decision* Guard::decide(const GuardedKey& key, const Examined& call) noexcept try {
+  const std::scoped_lock lock(deciding_);
+  if (Decision* const known = decisions_.find(key)) return known;
+  if (!open_) run_apart([&] { open_file(); });
+  const bool is_stored = stored_.contains(place_of(device_name(key.device), text_of(key)));
+  const bool captures = driver_.captures(call.operands.stream);
+  if (!is_stored && captures) {
+    if (Decision* const known = in_captures_.find(key)) return known;
+    return in_captures_.add(key, tally_, [&](Decision& made) { look_up(made, call); });
+  }
+  const CaptureAside aside(driver_);
+  return decisions_.add(key, tally_, [&](Decision& made) {
+    if (recall(made, call)) return;
+    examine(made, call);
+    if (made.verdict == Guarded::unknown) look_up(made, call);
+  });
+} catch (...) {  // no memory: the next call tries again
+  return nullptr;
 }
 
-}  // namespace
-
-Guard::Decision* Guard::decide(const GuardedKey& key, const Examined& call) noexcept {
-  if (Decision* const known = decisions_.find(key)) return known;
-  try {
-    const std::scoped_lock lock(deciding_);
-    if (Decision* const known = decisions_.find(key)) return known;
-    if (!open_) run_apart([&] { open_file(); });
-    const bool is_stored = stored_.contains(text_of(key));
-    if (!is_stored && driver_.captures(call.operands.stream)) return nullptr;
-    const CaptureAside aside(driver_);
-    return decisions_.add(key, tally_, [&](Decision& made) {
-      if (!recall(made, call)) examine(made, call);
-    });
-  } catch (...) {  // no memory: the next call tries again
-    return nullptr;
-  }
+std::string Guard::device_name(int device) const {
+  const auto get = reinterpret_cast<int (*)(char*, int, int)>(find_("libcuda", "cuDeviceGetName"));
+  std::array<char, 128> name{};
+  return get && get(name.data(), static_cast<int>(name.size()) - 1, device) == 0 ? name.data() : "";
 }
 
 void Guard::open_file() {
   open_ = true;
-  const auto get_device = reinterpret_cast<int (*)(char*, int, int)>(find_("libcuda", "cuDeviceGetName"));
   const auto get_release = reinterpret_cast<std::size_t (*)()>(find_("libcublasLt", "cublasLtGetVersion"));
-  std::array<char, 128> name{};
-  int device = 0;
-  if (!get_device || !get_release || !driver_.device || driver_.device(&device) != 0 ||
-      get_device(name.data(), static_cast<int>(name.size()) - 1, device) != 0)
-    return;
-  device_ = name.data();
-  library_ = fmt::format("cublasLt {}", get_release());
+  if (!get_release) return;
+  release_ = static_cast<std::int32_t>(get_release());
+  library_ = fmt::format("cublasLt {}", release_);
   if (db_.file().empty()) return;
   try {
     for (StoredVerdict& one : db_.verdicts())
-      if (one.device == device_ && one.library == library_) stored_.try_emplace(one.call, one);
+      if (one.library == library_) stored_.try_emplace(place_of(one.device, one.call), one);
   } catch (const std::exception& error) {
     kscout_say("earlier verdicts of the guard are not used: %s", error.what());
   }
 }
 
 bool Guard::recall(Decision& decision, const Examined& call) {
-  const auto found = stored_.find(text_of(decision.key));
+  const auto found = stored_.find(place_of(device_name(decision.key.device), text_of(decision.key)));
   if (found == stored_.end()) return false;
   const StoredVerdict& stored = found->second;
   const auto verdict = std::ranges::find(kGuardedWords, stored.verdict);
@@ -270,10 +300,11 @@ bool Guard::recall(Decision& decision, const Examined& call) {
 
 void Guard::remember(const Decision& decision) {
   constexpr std::size_t kAtOnce = 256;
-  if (device_.empty()) return;
+  const std::string device = device_name(decision.key.device);
+  if (device.empty() || library_.empty()) return;
   const bool replaced = decision.verdict == Guarded::replaced;
   unsaved_.push_back({.call = text_of(decision.key),
-                      .device = device_,
+                      .device = device,
                       .library = library_,
                       .verdict = std::string(kGuardedWords[static_cast<std::size_t>(decision.verdict)]),
                       .algorithm = replaced ? digits_of(decision.algorithm.opaque) : std::string(),
@@ -281,10 +312,10 @@ void Guard::remember(const Decision& decision) {
   if (unsaved_.size() >= kAtOnce) keep([&] { db_.put(std::exchange(unsaved_, {})); });
 }
 
-void Guard::tell(const Decision& decision, const char* fault) noexcept {
+void Guard::tell(const Decision& decision, const std::string& fault) noexcept {
   const bool avoided = decision.verdict == Guarded::replaced;
   if (avoided && told_.exchange(true)) return;
-  kscout_say("%s: the library computes it wrong (%s); %s", print(decision.key.problem).c_str(), fault,
+  kscout_say("%s: the library computes it wrong (%s); %s", print(decision.key.problem).c_str(), fault.c_str(),
              avoided ? "another of its algorithms computes it (--report counts such calls)"
                      : "nothing else computes it right");
 }
@@ -296,50 +327,72 @@ void Guard::store() noexcept {
   keep([&] { db_.put(std::exchange(unsaved_, {})); });
 }
 
-bool Guard::computes(kscout_entry entry, const kscout_gemm_call& call, const Library& library,
-                     const GemmProblem& problem, void* workspace, std::size_t workspace_bytes) noexcept {
+template <class Call>
+bool Guard::computes(kscout_entry entry, const Call& call, const ProductCall& product) noexcept {
+  const GemmProblem& problem = product.problem;
   if (off_ || !(is_suspicious(problem) || is_drawn(problem))) return false;
-  CallOperands on{.handle = call.handle,
-                  .a = call.a,
-                  .b = call.b,
-                  .c = call.c,
-                  .alpha = call.alpha,
-                  .beta = call.beta,
-                  .workspace = workspace,
-                  .workspace_bytes = workspace_bytes};
-  if (!library.get_stream || library.get_stream(call.handle, &on.stream) != 0) return count(Guarded::unknown);
-  const GuardedKey key{.problem = problem,
-                       .details = details_of(call, library),
-                       .alignments = {alignment_of(call.a), alignment_of(call.b), alignment_of(call.c)},
-                       .entry = static_cast<std::uint8_t>(entry),
-                       .workspace_bytes = workspace_bytes,
-                       .algorithm = {static_cast<std::uint64_t>(call.algorithm)}};
-  const auto product = [&](const SideReferences&) { return LibraryProduct::of(find_, entry, call); };
-  Decision* const known = decide(key, {on, product});
-  if (!count(known ? known->verdict : Guarded::unknown)) return false;
-  return known->product->run_by(known->algorithm, on) == 0;
-}
-
-bool Guard::computes(const kscout_matmul_call& call, const Library& library,
-                     const GemmProblem& problem) noexcept {
-  if (off_ || !(is_suspicious(problem) || is_drawn(problem))) return false;
+  const Operands& operands = product.operands;
   GuardedKey key{.problem = problem,
-                 .details = details_of(call, library),
-                 .alignments = {alignment_of(call.a), alignment_of(call.b), alignment_of(call.d)},
-                 .entry = kscout_cublasLtMatmul,
-                 .workspace_bytes = call.workspace_bytes};
-  if (call.algorithm) std::memcpy(key.algorithm.data(), call.algorithm, sizeof key.algorithm);
+                 .details = product.details,
+                 .alignments = {alignment_of(operands.a), alignment_of(operands.b), alignment_of(operands.c)},
+                 .entry = static_cast<std::uint8_t>(entry),
+                 .workspace_bytes = operands.workspace_bytes,
+                 .algorithm = algorithm_of(call)};
+  if (driver_.device(&key.device) != 0) return count(Guarded::unknown);
   const CallOperands on{.handle = call.handle,
                         .a = call.a,
                         .b = call.b,
-                        .c = call.d,
-                        .workspace = call.workspace,
-                        .workspace_bytes = call.workspace_bytes,
-                        .stream = call.stream};
-  const auto product = [&](const SideReferences& side) { return LibraryProduct::of(find_, call, side); };
-  Decision* const known = decide(key, {on, product});
+                        .c = output_of(call),
+                        .alpha = call.alpha,
+                        .beta = call.beta,
+                        .workspace = operands.workspace,
+                        .workspace_bytes = operands.workspace_bytes,
+                        .stream = operands.stream};
+  const Decision* known = decisions_.find(key);
+  if (!known)
+    known = decide(key, {on, [&](const auto& side) { return LibraryProduct::of(find_, entry, call, side); }});
   if (!count(known ? known->verdict : Guarded::unknown)) return false;
-  return run_by(find_, known->algorithm, call) == 0;
+  if constexpr (std::is_same_v<Call, kscout_matmul_call>) {
+    return run_by(find_, known->algorithm, call) == 0;
+  } else {
+    return known->product->run_by(known->algorithm, on) == 0;
+  }
+}
+template bool Guard::computes(kscout_entry, const kscout_gemm_call&, const ProductCall&) noexcept;
+template bool Guard::computes(kscout_entry, const kscout_matmul_call&, const ProductCall&) noexcept;
+
+void Guard::look_up(Decision& decision, const Examined& call) {
+  auto product = call.product({});
+  if (!product) return;
+  const GemmProblem& problem = decision.key.problem;
+  const auto is_known_wrong = [&](const LtAlgorithm& one) {
+    const auto config = product->config_of(one, release_);
+    return config && is_erratum(problem, config->kernel_config());
+  };
+  const std::vector<LtAlgorithm> all = product->suggestions(call.operands);
+  LtAlgorithm own{.opaque = decision.key.algorithm};
+  if (decision.key.entry != kscout_cublasLtMatmul || own.opaque == Algorithm()) {
+    if (all.empty()) return;
+    own = all.front();
+  }
+  if (!is_known_wrong(own)) return;
+  const auto other = std::ranges::find_if_not(all, is_known_wrong);
+  decision.verdict = other == all.end() ? Guarded::unavoidable : Guarded::replaced;
+  if (other != all.end()) decision.algorithm = *other, decision.product = std::move(product);
+  tell(decision, "its algorithm is known to be wrong there");
+}
+
+bool Guard::knows_wrong(const ConvProblem& problem, const CudnnConfig& config) {
+  if (config.engine == 0) return false;
+  bool is_wrong = false;
+  run_apart([&] {
+    const KernelConfig kernel = config.kernel_config(problem.op);
+    is_wrong = is_erratum(problem, kernel);
+    if (is_wrong && told_convolutions_.insert(print(problem)).second)
+      kscout_say("%s: cuDNN computes it by %s, which is known to be wrong there", print(problem).c_str(),
+                 config_name(signature_of(problem), kernel).c_str());
+  });
+  return is_wrong;
 }
 
 void Guard::examine(Decision& decision, const Examined& call) {
@@ -350,13 +403,15 @@ void Guard::examine(Decision& decision, const Examined& call) {
   if (!driver_.has_copies() || !factors || details.has_other_scales || !ExactProduct::knows(problem)) return;
   CallOperands side = call.operands;
   std::swap(side.a, side.b);  // A and B of the problem are the call's B and A
-  Examination examination(driver_, problem, {details.stride_a, details.stride_b, details.stride_c}, side, 0);
+  Examination examination(driver_, problem, {details.stride_a, details.stride_b, details.stride_c}, side, 0,
+                          *factors);
   if (!examination.is_ready()) return;
   side.a = examination.b();
   side.b = examination.a();
   side.c = examination.c();
-  side.alpha = factors->one.data();
-  side.beta = problem.accumulate ? factors->one.data() : factors->zero.data();
+  const Factors& of = details.has_gpu_factors ? *examination.factors_on_gpu() : *factors;
+  side.alpha = of.one.data();
+  side.beta = problem.accumulate ? of.one.data() : of.zero.data();
   auto product = call.product(examination.references());
   if (!product) return;
   decision.verdict = examination.verdict_of([&] { return product->run(side); });
@@ -372,12 +427,7 @@ void Guard::examine(Decision& decision, const Examined& call) {
     break;
   }
   remember(decision);
-  const bool avoided = decision.verdict == Guarded::replaced;
-  if (avoided && told_.exchange(true)) return;
-  kscout_say("%s: the library computes it wrong (%s); %s", print(problem).c_str(),
-             examination.fault().c_str(),
-             avoided ? "another of its algorithms computes it (--report counts such calls)"
-                     : "nothing else computes it right");
+  tell(decision, examination.fault());
 }
 
 bool Guard::is_wrong(const GemmProblem& problem, Launch& launch, const Operands& like, MemorySpace space) {

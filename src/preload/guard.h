@@ -4,7 +4,7 @@
 ///
 ///     Guard guard(find, driver);
 ///     ...                                                         // before the original of each product
-///     if (guard.computes(entry, call, problem, workspace)) return kscout_served;
+///     if (guard.computes(entry, call, product)) return kscout_served;
 ///
 /// Libraries of GPUs leave out the end of K in products with a small C and a deep K. Before the first call of
 /// each such problem reaches the library, the guard lets the library compute a product of the same sizes,
@@ -13,8 +13,9 @@
 /// the library suggests are tried in the same way; the first one that is right computes the program's calls
 /// of this problem. All other calls reach the library as they are.
 ///
-/// Of problems that are not suspicious, one in 1,000 is examined, too. While a graph is captured, nothing may
-/// run besides, so a new problem is not examined then. Verdicts are kept in the file of `kscout db`.
+/// Of problems that are not suspicious, one in 1,000 is examined, too. Where
+/// nothing may run besides, while a graph is captured, or nothing can be examined, the algorithms that are
+/// known to be wrong (docs/errata.md) are avoided all the same. Verdicts are kept in the file of `kscout db`.
 /// Thread-safe.
 #include <array>
 #include <atomic>
@@ -22,10 +23,12 @@
 #include <filesystem>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include <kscout/conv_problem.h>
 #include <kscout/launch.h>
 #include <kscout/problem.h>
 
@@ -35,6 +38,7 @@
 #include "preload/library_product.h"
 #include "preload/read_calls.h"
 #include "preload/workspaces.h"
+#include "provider/cudnn/cudnn.h"
 #include "select/decision_db.h"
 
 namespace kscout::preload {
@@ -42,7 +46,7 @@ namespace kscout::preload {
 /// What is known of a problem's calls.
 enum class Guarded : std::uint8_t {
   right,        ///< the library's result is right, or it refuses the call
-  replaced,     ///< it is wrong; another algorithm is right
+  replaced,     ///< it is wrong; another algorithm is right, or at least not known to be wrong
   unavoidable,  ///< it is wrong, and so is all else
   unknown,      ///< it could not be examined
 };
@@ -54,6 +58,7 @@ inline constexpr std::array<std::string_view, 4> kGuardedWords = {"right", "repl
 struct GuardedKey {
   GemmProblem problem;
   CallDetails details;
+  int device = -1;                           ///< of this process
   std::array<std::uint8_t, 3> alignments{};  ///< of A, B and C: the power of two, at most 8
   std::uint8_t entry = 0;
   std::uint64_t workspace_bytes = 0;
@@ -64,24 +69,22 @@ inline std::size_t quick_hash(const GuardedKey& key) noexcept { return quick_has
 
 class Guard {
  public:
-  /// More memory than this is not taken to examine a problem.
-  static constexpr std::size_t kMaxBytes = std::size_t{256} << 20;
-
   /// `db`: the file that keeps verdicts for later processes; empty: none does.
   Guard(kscout_find find, std::filesystem::path db);
   Guard(const Guard&) = delete;
   Guard& operator=(const Guard&) = delete;
 
-  /// Whether the guard computed the product of a call that is about to reach the library.
-  bool computes(kscout_entry entry, const kscout_gemm_call& call, const Library& library,
-                const GemmProblem& problem, void* workspace, std::size_t workspace_bytes) noexcept;
-  bool computes(const kscout_matmul_call& call, const Library& library, const GemmProblem& problem) noexcept;
+  /// Whether the guard computed the product of a call, one of cuBLAS or of cuBLASLt, that is about to reach
+  /// the library.
+  template <class Call>
+  bool computes(kscout_entry entry, const Call& call, const ProductCall& product) noexcept;
 
-  /// Whether a choice of ours for a suspicious problem is wrong, on operands like these. Waits for the GPU.
+  /// Whether a choice of ours for a suspicious problem is wrong, on operands like these. Waits for the
+  /// GPU.
   bool is_wrong(const GemmProblem& problem, Launch& launch, const Operands& like, MemorySpace space);
 
-  /// Whether the library's choice is examined for certain.
-  static bool is_suspicious(const GemmProblem& problem) noexcept;
+  /// Whether the errata have a plan of cuDNN, which is then said once for each problem.
+  bool knows_wrong(const ConvProblem& problem, const CudnnConfig& config);
 
   void in_child() noexcept;
   /// Writes the verdicts that are not in the file yet.
@@ -107,11 +110,14 @@ class Guard {
   /// Null: it could not be examined now.
   Decision* decide(const GuardedKey& key, const Examined& call) noexcept;
   void examine(Decision& decision, const Examined& call);
+  /// Decides by the errata alone. Runs and allocates nothing on the GPU.
+  void look_up(Decision& decision, const Examined& call);
   /// Takes the verdict of an earlier process. Returns whether there is one.
   bool recall(Decision& decision, const Examined& call);
   void open_file();
   void remember(const Decision& decision);
-  void tell(const Decision& decision, const char* fault) noexcept;
+  void tell(const Decision& decision, const std::string& fault) noexcept;
+  std::string device_name(int device) const;
   bool count(Guarded verdict) noexcept;
 
   kscout_find find_;
@@ -121,12 +127,14 @@ class Guard {
   const DecisionDb db_;
   std::mutex deciding_;  ///< guards the members down to the next one
   bool open_ = false;
-  std::string device_, library_;
-  std::unordered_map<std::string, StoredVerdict> stored_;  ///< by call
+  std::int32_t release_ = 0;  ///< of cuBLASLt; 0: unknown
+  std::string library_;
+  std::unordered_map<std::string, StoredVerdict> stored_;  ///< by device and call
   std::vector<StoredVerdict> unsaved_;
-  DecisionMap<Decision> decisions_{settings_};
+  DecisionMap<Decision> decisions_{settings_}, in_captures_{settings_};
   std::atomic<bool> off_;  ///< no GPU: without a driver, or in a forked child
   std::atomic<bool> told_ = false;
+  std::set<std::string> told_convolutions_;  ///< the caller of knows_wrong() locks
   Counts counts_;
 };
 

@@ -73,6 +73,7 @@ struct Lt {
     set(heuristic, "cublasLtMatmulAlgoGetHeuristic");
     set(check, "cublasLtMatmulAlgoCheck");
     set(configure, "cublasLtMatmulAlgoConfigSetAttribute");
+    set(get_number, "cublasLtMatmulAlgoConfigGetAttribute");
     set(make_operation, "cublasLtMatmulDescCreate");
     set(drop_operation, "cublasLtMatmulDescDestroy");
     set(get_operation, "cublasLtMatmulDescGetAttribute");
@@ -91,6 +92,7 @@ struct Lt {
   int (*heuristic)(void*, void*, void*, void*, void*, void*, void*, int, void*, int*) = nullptr;
   int (*check)(void*, void*, void*, void*, void*, void*, const void*, void*) = nullptr;
   int (*configure)(void*, int, const void*, std::size_t) = nullptr;
+  int (*get_number)(const void*, int, void*, std::size_t, std::size_t*) = nullptr;
   int (*make_operation)(void**, int, int) = nullptr;
   int (*drop_operation)(void*) = nullptr;
   int (*get_operation)(void*, int, void*, std::size_t, std::size_t*) = nullptr;
@@ -139,6 +141,18 @@ class Product : public LibraryProduct {
                       layouts_[2], on.c, layouts_[3], algorithm.opaque.data(), on.workspace,
                       on.workspace_bytes, on.stream);
   }
+  std::optional<CublasLtConfig> config_of(const LtAlgorithm& algorithm, std::int32_t release) const override {
+    CublasLtNumbers n;
+    bool is_known = true;
+    int attribute = 0;  // cublasLtMatmulAlgoConfigAttributes_t: in this order
+    const auto read = [&](auto& number) {
+      std::size_t written = 0;
+      is_known &= lt_.get_number(algorithm.opaque.data(), attribute++, &number, sizeof number, &written) == 0;
+    };
+    const auto read_all = [&](auto&... numbers) { (read(numbers), ...); };
+    read_all(n.id, n.tile, n.split_k, n.reduction, n.swizzle, n.custom, n.stages, n.inner, n.cluster);
+    return is_known ? kscout::config_of(n, release) : std::nullopt;
+  }
 
  protected:
   static std::uint32_t alignment_of(const void* address) noexcept {
@@ -168,12 +182,15 @@ class GemmProduct final : public Product {
  public:
   GemmProduct(kscout_find find, const Lt& lt, kscout_entry entry, const kscout_gemm_call& call)
       : Product(lt), find_(find), entry_(entry), call_(call) {
-    constexpr int kTransa = 3, kTransb = 4;
-    int math_mode = 0;
+    constexpr int kPointerMode = 2, kTransa = 3, kTransb = 4;
+    int math_mode = 0, pointer_mode = 0;
     if (const auto get = found<int(void*, int*)>(find, "libcublas", "cublasGetMathMode"))
       get(call.handle, &math_mode);
+    if (const auto get = found<int(void*, int*)>(find, "libcublas", "cublasGetPointerMode_v2"))
+      get(call.handle, &pointer_mode);
     if (lt_.make_operation(&operation_, lt_compute_of(call, math_mode), scale_type_of(call.compute)) != 0)
       return;
+    set(lt_.set_operation, operation_, kPointerMode, std::int32_t{pointer_mode});
     set(lt_.set_operation, operation_, kTransa, std::int32_t{call.transa});
     set(lt_.set_operation, operation_, kTransb, std::int32_t{call.transb});
     const bool ta = call.transa != 0, tb = call.transb != 0;
@@ -266,14 +283,15 @@ class MatmulProduct final : public Product {
 }  // namespace
 
 std::unique_ptr<LibraryProduct> LibraryProduct::of(kscout_find find, kscout_entry entry,
-                                                   const kscout_gemm_call& call) {
+                                                   const kscout_gemm_call& call, const SideReferences&) {
   const Lt lt(find);
   if (!lt.is_complete) return nullptr;
   auto made = std::make_unique<GemmProduct>(find, lt, entry, call);
   return made->is_complete() ? std::move(made) : nullptr;
 }
 
-std::unique_ptr<LibraryProduct> LibraryProduct::of(kscout_find find, const kscout_matmul_call& call,
+std::unique_ptr<LibraryProduct> LibraryProduct::of(kscout_find find, kscout_entry,
+                                                   const kscout_matmul_call& call,
                                                    const SideReferences& side) {
   const Lt lt(find);
   if (!lt.is_complete) return nullptr;

@@ -3,18 +3,20 @@
 /// Computes a product of the program by the program's own library: by the same function on other operands, or
 /// by another algorithm of cuBLASLt.
 ///
-///     const auto product = LibraryProduct::of(find, entry, call, stream);
+///     const auto product = LibraryProduct::of(find, entry, call, side_references);
 ///     product->run(side);                                     // the program's function, on other operands
-///     for (const LtAlgorithm& one : product->suggestions(workspace_bytes)) product->run_by(one, side);
+///     for (const LtAlgorithm& one : product->suggestions(side)) product->run_by(one, side);
 ///     product->run_by(chosen, program_operands);              // later, on the program's
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "preload/calls.h"
+#include "provider/cublaslt/cublaslt.h"
 
 namespace kscout::preload {
 
@@ -53,9 +55,9 @@ class LibraryProduct {
   /// Null where the library lacks a function. The calls' handles, descriptors and algorithm must live as long
   /// as run() and suggestions() are used.
   static std::unique_ptr<LibraryProduct> of(kscout_find find, kscout_entry entry,
-                                            const kscout_gemm_call& call);
-  static std::unique_ptr<LibraryProduct> of(kscout_find find, const kscout_matmul_call& call,
-                                            const SideReferences& side);
+                                            const kscout_gemm_call& call, const SideReferences& side);
+  static std::unique_ptr<LibraryProduct> of(kscout_find find, kscout_entry entry,
+                                            const kscout_matmul_call& call, const SideReferences& side);
   virtual ~LibraryProduct() = default;
 
   /// The program's function with its own algorithm. Returns the library's status.
@@ -65,6 +67,9 @@ class LibraryProduct {
   virtual std::vector<LtAlgorithm> suggestions(const CallOperands& aligned_as) const = 0;
   /// Both on operands of ours.
   virtual int run_by(const LtAlgorithm& algorithm, const CallOperands& on) const = 0;
+  /// Nothing where this build has no name for a number of the algorithm (library_numbers.h).
+  virtual std::optional<CublasLtConfig> config_of(const LtAlgorithm& algorithm,
+                                                  std::int32_t release) const = 0;
 };
 
 /// The same call by another algorithm, on the program's operands and descriptors.

@@ -150,9 +150,9 @@ int end(int status) {
   return status;
 }
 
-/* PASS(missing status, name, (parameter types), (arguments)): the original's result. */
-#define PASS(missing, name, types, arguments) \
-  (original(kscout_##name) ? ((int(*) types)original(kscout_##name))arguments : (missing))
+/* PASS(missing status, name, (arguments)): the original's result. */
+#define PASS(missing, name, arguments) \
+  (original(kscout_##name) ? ((__typeof__(&name))original(kscout_##name))arguments : (missing))
 #define NOT_SUPPORTED 15
 
 /* Members of kscout_gemm_call, from parameters of the same names. */
@@ -163,78 +163,57 @@ int end(int status) {
 #define FP32 .compute = KSCOUT_COMPUTE_OF_SGEMM /* type 0 is fp32 */
 #define STRIDES .stride_a = stride_a, .stride_b = stride_b, .stride_c = stride_c, .batch = batch
 
-#define GEMM_EX(name, integer)                                                                             \
-  TAKEN int name(void* handle, int transa, int transb, integer m, integer n, integer k, const void* alpha, \
-                 const void* a, int type_a, integer lda, const void* b, int type_b, integer ldb,           \
-                 const void* beta, void* c, int type_c, integer ldc, int compute, int algorithm) {         \
-    const struct kscout_core* const core = begin();                                                        \
-    if (core) {                                                                                            \
-      const struct kscout_gemm_call call = {SIZES, TYPES, .batch = 1};                                     \
-      if (is_served(core, core->gemm(kscout_##name, &call))) return end(0);                                \
-    }                                                                                                      \
-    return end(PASS(NOT_SUPPORTED, name,                                                                   \
-                    (void*, int, int, integer, integer, integer, const void*, const void*, int, integer,   \
-                     const void*, int, integer, const void*, void*, int, integer, int, int),               \
-                    (handle, transa, transb, m, n, k, alpha, a, type_a, lda, b, type_b, ldb, beta, c,      \
-                     type_c, ldc, compute, algorithm)));                                                   \
+#define TAKE_GEMM(name, parameters, arguments, ...)                         \
+  TAKEN int name parameters {                                               \
+    const struct kscout_core* const core = begin();                         \
+    if (core) {                                                             \
+      const struct kscout_gemm_call call = {__VA_ARGS__};                   \
+      if (is_served(core, core->gemm(kscout_##name, &call))) return end(0); \
+    }                                                                       \
+    return end(PASS(NOT_SUPPORTED, name, arguments));                       \
   }
+
+#define GEMM_EX(name, integer)                                                                             \
+  TAKE_GEMM(name,                                                                                          \
+            (void* handle, int transa, int transb, integer m, integer n, integer k, const void* alpha,     \
+             const void* a, int type_a, integer lda, const void* b, int type_b, integer ldb,               \
+             const void* beta, void* c, int type_c, integer ldc, int compute, int algorithm),              \
+            (handle, transa, transb, m, n, k, alpha, a, type_a, lda, b, type_b, ldb, beta, c, type_c, ldc, \
+             compute, algorithm),                                                                          \
+            SIZES, TYPES, .batch = 1)
 GEMM_EX(cublasGemmEx, int)
 GEMM_EX(cublasGemmEx_64, int64_t)
 
-#define GEMM_STRIDED_BATCHED_EX(name, integer)                                                             \
-  TAKEN int name(void* handle, int transa, int transb, integer m, integer n, integer k, const void* alpha, \
-                 const void* a, int type_a, integer lda, long long stride_a, const void* b, int type_b,    \
-                 integer ldb, long long stride_b, const void* beta, void* c, int type_c, integer ldc,      \
-                 long long stride_c, integer batch, int compute, int algorithm) {                          \
-    const struct kscout_core* const core = begin();                                                        \
-    if (core) {                                                                                            \
-      const struct kscout_gemm_call call = {SIZES, TYPES, STRIDES};                                        \
-      if (is_served(core, core->gemm(kscout_##name, &call))) return end(0);                                \
-    }                                                                                                      \
-    return end(PASS(NOT_SUPPORTED, name,                                                                   \
-                    (void*, int, int, integer, integer, integer, const void*, const void*, int, integer,   \
-                     long long, const void*, int, integer, long long, const void*, void*, int, integer,    \
-                     long long, integer, int, int),                                                        \
-                    (handle, transa, transb, m, n, k, alpha, a, type_a, lda, stride_a, b, type_b, ldb,     \
-                     stride_b, beta, c, type_c, ldc, stride_c, batch, compute, algorithm)));               \
-  }
+#define GEMM_STRIDED_BATCHED_EX(name, integer)                                                           \
+  TAKE_GEMM(name,                                                                                        \
+            (void* handle, int transa, int transb, integer m, integer n, integer k, const void* alpha,   \
+             const void* a, int type_a, integer lda, long long stride_a, const void* b, int type_b,      \
+             integer ldb, long long stride_b, const void* beta, void* c, int type_c, integer ldc,        \
+             long long stride_c, integer batch, int compute, int algorithm),                             \
+            (handle, transa, transb, m, n, k, alpha, a, type_a, lda, stride_a, b, type_b, ldb, stride_b, \
+             beta, c, type_c, ldc, stride_c, batch, compute, algorithm),                                 \
+            SIZES, TYPES, STRIDES)
 GEMM_STRIDED_BATCHED_EX(cublasGemmStridedBatchedEx, int)
 GEMM_STRIDED_BATCHED_EX(cublasGemmStridedBatchedEx_64, int64_t)
 
 #define SGEMM(name, integer)                                                                                \
-  TAKEN int name(void* handle, int transa, int transb, integer m, integer n, integer k, const float* alpha, \
-                 const float* a, integer lda, const float* b, integer ldb, const float* beta, float* c,     \
-                 integer ldc) {                                                                             \
-    const struct kscout_core* const core = begin();                                                         \
-    if (core) {                                                                                             \
-      const struct kscout_gemm_call call = {SIZES, FP32, .batch = 1};                                       \
-      if (is_served(core, core->gemm(kscout_##name, &call))) return end(0);                                 \
-    }                                                                                                       \
-    return end(PASS(NOT_SUPPORTED, name,                                                                    \
-                    (void*, int, int, integer, integer, integer, const float*, const float*, integer,       \
-                     const float*, integer, const float*, float*, integer),                                 \
-                    (handle, transa, transb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc)));               \
-  }
+  TAKE_GEMM(                                                                                                \
+      name,                                                                                                 \
+      (void* handle, int transa, int transb, integer m, integer n, integer k, const float* alpha,           \
+       const float* a, integer lda, const float* b, integer ldb, const float* beta, float* c, integer ldc), \
+      (handle, transa, transb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc), SIZES, FP32, .batch = 1)
 SGEMM(cublasSgemm_v2, int)
 SGEMM(cublasSgemm_v2_64, int64_t)
 
-#define SGEMM_STRIDED_BATCHED(name, integer)                                                                \
-  TAKEN int name(void* handle, int transa, int transb, integer m, integer n, integer k, const float* alpha, \
-                 const float* a, integer lda, long long stride_a, const float* b, integer ldb,              \
-                 long long stride_b, const float* beta, float* c, integer ldc, long long stride_c,          \
-                 integer batch) {                                                                           \
-    const struct kscout_core* const core = begin();                                                         \
-    if (core) {                                                                                             \
-      const struct kscout_gemm_call call = {SIZES, FP32, STRIDES};                                          \
-      if (is_served(core, core->gemm(kscout_##name, &call))) return end(0);                                 \
-    }                                                                                                       \
-    return end(                                                                                             \
-        PASS(NOT_SUPPORTED, name,                                                                           \
-             (void*, int, int, integer, integer, integer, const float*, const float*, integer, long long,   \
-              const float*, integer, long long, const float*, float*, integer, long long, integer),         \
-             (handle, transa, transb, m, n, k, alpha, a, lda, stride_a, b, ldb, stride_b, beta, c, ldc,     \
-              stride_c, batch)));                                                                           \
-  }
+#define SGEMM_STRIDED_BATCHED(name, integer)                                                               \
+  TAKE_GEMM(                                                                                               \
+      name,                                                                                                \
+      (void* handle, int transa, int transb, integer m, integer n, integer k, const float* alpha,          \
+       const float* a, integer lda, long long stride_a, const float* b, integer ldb, long long stride_b,   \
+       const float* beta, float* c, integer ldc, long long stride_c, integer batch),                       \
+      (handle, transa, transb, m, n, k, alpha, a, lda, stride_a, b, ldb, stride_b, beta, c, ldc, stride_c, \
+       batch),                                                                                             \
+      SIZES, FP32, STRIDES)
 SGEMM_STRIDED_BATCHED(cublasSgemmStridedBatched, int)
 SGEMM_STRIDED_BATCHED(cublasSgemmStridedBatched_64, int64_t)
 
@@ -250,59 +229,50 @@ TAKEN int cublasLtMatmul(void* handle, void* operation, const void* alpha, const
     if (is_served(core, core->matmul(&call))) return end(0);
   }
   return end(PASS(NOT_SUPPORTED, cublasLtMatmul,
-                  (void*, void*, const void*, const void*, void*, const void*, void*, const void*,
-                   const void*, void*, void*, void*, const void*, void*, size_t, void*),
                   (handle, operation, alpha, a, layout_a, b, layout_b, beta, c, layout_c, d, layout_d,
                    algorithm, workspace, workspace_bytes, stream)));
 }
 
-static void count(enum kscout_entry entry, const struct kscout_core* core) {
-  if (core) core->other(entry);
-}
-
 TAKEN int cublasLtMatmulAlgoGetHeuristic(void* handle, void* operation, void* a, void* b, void* c, void* d,
                                          void* preference, int requested, void* results, int* found) {
-  count(kscout_cublasLtMatmulAlgoGetHeuristic, begin());
+  const struct kscout_core* const core = begin();
+  if (core) core->other(kscout_cublasLtMatmulAlgoGetHeuristic);
   return end(PASS(NOT_SUPPORTED, cublasLtMatmulAlgoGetHeuristic,
-                  (void*, void*, void*, void*, void*, void*, void*, int, void*, int*),
                   (handle, operation, a, b, c, d, preference, requested, results, found)));
 }
 
 /* The library has no function that returns a handle's workspace. Setting a stream resets it. */
 TAKEN int cublasSetWorkspace_v2(void* handle, void* workspace, size_t bytes) {
   const struct kscout_core* const core = begin();
-  int status;
-  count(kscout_cublasSetWorkspace_v2, core);
-  status = PASS(NOT_SUPPORTED, cublasSetWorkspace_v2, (void*, void*, size_t), (handle, workspace, bytes));
-  if (core && status == 0) core->workspace(handle, workspace, bytes);
+  const int status = PASS(NOT_SUPPORTED, cublasSetWorkspace_v2, (handle, workspace, bytes));
+  if (core && status == 0) core->workspace(kscout_cublasSetWorkspace_v2, handle, workspace, bytes);
+  if (core && status != 0) core->other(kscout_cublasSetWorkspace_v2);
   return end(status);
 }
 
 TAKEN int cublasSetStream_v2(void* handle, void* stream) {
   const struct kscout_core* const core = begin();
-  count(kscout_cublasSetStream_v2, core);
-  if (core) core->workspace(handle, NULL, 0);
-  return end(PASS(NOT_SUPPORTED, cublasSetStream_v2, (void*, void*), (handle, stream)));
+  if (core) core->workspace(kscout_cublasSetStream_v2, handle, NULL, 0);
+  return end(PASS(NOT_SUPPORTED, cublasSetStream_v2, (handle, stream)));
 }
 
 TAKEN int cublasDestroy_v2(void* handle) {
   const struct kscout_core* const core = begin();
-  count(kscout_cublasDestroy_v2, core);
-  if (core) core->workspace(handle, NULL, 0);
-  return end(PASS(NOT_SUPPORTED, cublasDestroy_v2, (void*), (handle)));
+  if (core) core->workspace(kscout_cublasDestroy_v2, handle, NULL, 0);
+  return end(PASS(NOT_SUPPORTED, cublasDestroy_v2, (handle)));
 }
 
 TAKEN int cudnnBackendExecute(void* handle, void* plan, void* pack) {
   const struct kscout_core* const core = begin();
   if (core) is_served(core, core->plan(handle, plan));
-  return end(PASS(3000, cudnnBackendExecute, (void*, void*, void*), (handle, plan, pack)));
+  return end(PASS(3000, cudnnBackendExecute, (handle, plan, pack)));
 }
 
 /* Another plan may get the address. */
 TAKEN int cudnnBackendDestroyDescriptor(void* descriptor) {
   const struct kscout_core* const core = inside ? NULL : atomic_load(&opened_core);
   if (core) core->forget_plan(descriptor);
-  return PASS(3000, cudnnBackendDestroyDescriptor, (void*), (descriptor));
+  return PASS(3000, cudnnBackendDestroyDescriptor, (descriptor));
 }
 
 /* An allocation that fails may succeed when the core gives its memory back. */
@@ -310,13 +280,13 @@ TAKEN int cudaMalloc(void** memory, size_t bytes) {
   enum { kNoMemory = 2, kNotFound = 302 };
   const struct kscout_core* const core = inside ? NULL : atomic_load(&opened_core);
   int (*last_error)(void);
-  int status = PASS(kNotFound, cudaMalloc, (void**, size_t), (memory, bytes));
+  int status = PASS(kNotFound, cudaMalloc, (memory, bytes));
   if (status != kNoMemory || !core) return status;
   ++inside;
   if (core->give_back()) {
     last_error = (int (*)(void))find("libcudart", "cudaGetLastError");
     if (last_error) last_error(); /* forgets the failure, of which the program knows nothing */
-    status = PASS(kNotFound, cudaMalloc, (void**, size_t), (memory, bytes));
+    status = PASS(kNotFound, cudaMalloc, (memory, bytes));
   }
   return end(status);
 }

@@ -1,6 +1,6 @@
 #include "preload/read_calls.h"
 
-#include <bit>
+#include <algorithm>
 #include <cstring>
 #include <optional>
 
@@ -15,12 +15,13 @@ constexpr int kR32F = 0, kR64F = 1, kR16F = 2, kR32I = 10;
 constexpr int kCompute16F = 64, kCompute32F = 68, kCompute64F = 70, kCompute32I = 72, kCompute32FTf32 = 77;
 constexpr int kPedantic = 1;  // added to the four above
 constexpr int kMathModeBits = 15, kPedanticMath = 2, kTf32Math = 3;
-constexpr int kHostPointers = 0;
+constexpr int kHostPointers = 0, kGpuPointers = 1;  // then vectors
 constexpr int kNotTransposed = 0;
 // cublasLtMatmulDescAttributes_t
 constexpr int kMultiprocessors = 15;
 constexpr int kScalePointers[] = {17, 18, 19, 20, 21, 23, 24, 36};
 constexpr int kScaleModes[] = {33, 34, 35, 37};
+constexpr int kScaleModeOfA = 31, kScaleModeOfB = 32;
 
 std::optional<DType> dtype_of(int type) noexcept {
   switch (type) {
@@ -135,42 +136,43 @@ bool is_zero(const void* factor, int type) noexcept {
   return bits == 0;
 }
 
-/// Attributes of one descriptor of cuBLASLt. Attributes that a release does not know keep their default.
+/// Attributes of one descriptor of cuBLASLt.
 class Attributes {
  public:
   using Get = int (*)(void*, int, void*, std::size_t, std::size_t*);
   Attributes(Get get, void* descriptor) noexcept : get_(get), descriptor_(descriptor) {}
 
+  /// The default where a release does not know the attribute.
   template <class V>
-  V value(int attribute, V otherwise, bool* missing = nullptr) const noexcept {
+  V value(int attribute, V otherwise) const noexcept {
     V read = otherwise;
     std::size_t written = 0;
     if (get_(descriptor_, attribute, &read, sizeof read, &written) == 0 && written == sizeof read)
       return read;
-    if (missing) *missing = true;
     return otherwise;
   }
+  const void* pointer(int attribute) const noexcept { return value<const void*>(attribute, nullptr); }
 
  private:
   Get get_;
   void* descriptor_;
 };
 
-struct Matrix {
-  Matrix(Attributes::Get get, void* descriptor, bool& missing) noexcept {
-    const Attributes from(get, descriptor);
-    type = from.value<std::int32_t>(0, -1, &missing);
-    order = from.value<std::int32_t>(1, 0, &missing);
-    rows = static_cast<std::int64_t>(from.value<std::uint64_t>(2, 0, &missing));
-    columns = static_cast<std::int64_t>(from.value<std::uint64_t>(3, 0, &missing));
-    leading = from.value<std::int64_t>(4, 0, &missing);
-    batch = from.value<std::int32_t>(5, 1);
-    stride = from.value<std::int64_t>(6, 0);
-  }
-  operator Side() const noexcept { return {type, leading, stride}; }  // NOLINT: the same matrix
+/// A matrix of cuBLASLt. Each attribute costs a call of the library, so nothing is read that is not needed.
+class Matrix {
+ public:
+  Matrix(const Library& library, void* layout) noexcept : from_(library.get_matrix, layout) {}
+  std::int32_t type() const noexcept { return from_.value<std::int32_t>(0, -1); }
+  bool is_column_major() const noexcept { return from_.value<std::int32_t>(1, 0) == 0; }
+  std::int64_t rows() const noexcept { return from_.value<std::int64_t>(2, 0); }
+  std::int64_t columns() const noexcept { return from_.value<std::int64_t>(3, 0); }
+  std::int64_t leading() const noexcept { return from_.value<std::int64_t>(4, 0); }
+  std::int32_t batch() const noexcept { return from_.value<std::int32_t>(5, 1); }
+  std::int64_t stride() const noexcept { return from_.value<std::int64_t>(6, 0); }
+  Side side(std::int64_t items) const noexcept { return {type(), leading(), items > 1 ? stride() : 0}; }
 
-  std::int32_t type, order, batch;
-  std::int64_t rows, columns, leading, stride;
+ private:
+  Attributes from_;
 };
 
 std::optional<Epilogue> epilogue_of(std::uint32_t epilogue) noexcept {
@@ -192,31 +194,51 @@ std::optional<Epilogue> epilogue_of(std::uint32_t epilogue) noexcept {
   }
 }
 
-/// Sets alpha and beta where both are fp32.
-Outcome set_factors(int compute, const void* alpha, const void* beta, Operands& operands) noexcept {
-  if (compute == kCompute32F + kPedantic) return Outcome::precision;
-  if ((compute != kCompute32F && compute != kCompute32FTf32) || !alpha) return Outcome::factors;
+/// Sets the operands of a call that no more than alpha and beta can keep us from computing.
+Outcome set_operands(const void* a, const void* b, void* c, const void* alpha, const void* beta,
+                     ProductCall& found) noexcept {
+  const CallDetails& details = found.details;
+  Operands& operands = found.operands;
+  operands.a = b;  // the call's A is the problem's B
+  operands.b = a;
+  operands.c = c;
+  if (details.compute == kCompute32F + kPedantic || (details.math_mode & kMathModeBits) == kPedanticMath)
+    return Outcome::precision;
+  if (details.multiprocessors != 0) return Outcome::share;
+  if (details.has_gpu_factors) return Outcome::gpu_factors;
+  if ((details.compute != kCompute32F && details.compute != kCompute32FTf32) || details.scale_type != kR32F ||
+      !alpha)
+    return Outcome::factors;
   float factors[2];
   std::memcpy(&factors[0], alpha, sizeof(float));
   std::memcpy(&factors[1], beta, sizeof(float));
   operands.alpha = static_cast<double>(factors[0]);
   operands.beta = static_cast<double>(factors[1]);
+  const GemmProblem& p = found.problem;
+  if (p.batch > 1 &&
+      (details.stride_a != view_a(p).batch_stride || details.stride_b != view_b(p).batch_stride ||
+       details.stride_c != view_c(p).batch_stride))
+    return Outcome::strides;
   return Outcome::served;
 }
 
-/// The call's A is the problem's B.
-void set_matrices(Operands& operands, const void* a, const void* b, void* c) noexcept {
-  operands.a = b;
-  operands.b = a;
-  operands.c = c;
+void set_strides(const Product& product, CallDetails& details) noexcept {
+  if (product.batch > 1)
+    details.stride_a = product.b.stride, details.stride_b = product.a.stride,
+    details.stride_c = product.c.stride;
 }
 
-/// Whether the items of a batch lie as those of a problem do; distances are the call's.
-bool follow_each_other(const GemmProblem& problem, std::int64_t stride_a, std::int64_t stride_b,
-                       std::int64_t stride_c) noexcept {
-  return problem.batch == 1 ||
-         (stride_b == view_a(problem).batch_stride && stride_a == view_b(problem).batch_stride &&
-          stride_c == view_c(problem).batch_stride);
+/// Those of at most 8 bits (cuBLASLt API reference, cublasLtMatmul()).
+bool may_have_scales(const GemmProblem& p) noexcept {
+  return std::min(
+             {bytes_per_element(p.dtype_a), bytes_per_element(p.dtype_b), bytes_per_element(p.dtype_c)}) <= 1;
+}
+void read_scales(const Attributes& operation, CallDetails& details) noexcept {
+  for (const int attribute : kScalePointers)
+    details.scales =
+        static_cast<std::uint8_t>(2 * details.scales + (operation.pointer(attribute) != nullptr));
+  for (const int attribute : kScaleModes)
+    details.has_other_scales |= operation.value<std::int32_t>(attribute, 0) != 0;
 }
 
 #define KSCOUT_NAME(name, library, missing) #name,
@@ -227,64 +249,111 @@ constexpr std::array<const char*, kscout_entries> kEntryNames = {KSCOUT_TAKEN(KS
 
 const char* entry_name(kscout_entry entry) noexcept { return kEntryNames[entry]; }
 
-Unread read(const kscout_gemm_call& call, const Library& library, GemmProblem& problem) noexcept {
-  int pointers = kHostPointers, math_mode = 0;
+Unread read(const kscout_gemm_call& call, const Library& library, ProductCall& found) noexcept {
+  CallDetails& details = found.details;
+  int pointers = kHostPointers;
+  if (!library.get_stream || library.get_stream(call.handle, &found.operands.stream) != 0)
+    return Unread::descriptors;
   if (library.get_pointer_mode) library.get_pointer_mode(call.handle, &pointers);
-  if (library.get_math_mode) library.get_math_mode(call.handle, &math_mode);
-  if (pointers != kHostPointers || !call.beta) return Unread::factors;
-  return set_problem({.transa = call.transa != kNotTransposed,
-                      .transb = call.transb != kNotTransposed,
-                      .m = call.m,
-                      .n = call.n,
-                      .k = call.k,
-                      .batch = call.batch,
-                      .a = {call.type_a, call.lda, call.stride_a},
-                      .b = {call.type_b, call.ldb, call.stride_b},
-                      .c = {call.type_c, call.ldc, call.stride_c},
-                      .compute = call.compute,
-                      .math_mode = math_mode,
-                      .accumulate = !is_zero(call.beta, scale_type_of(call.compute))},
-                     problem);
+  if (library.get_math_mode) library.get_math_mode(call.handle, &details.math_mode);
+  if (library.get_sm_count) library.get_sm_count(call.handle, &details.multiprocessors);
+  if (!call.beta) return Unread::sizes;
+  details.compute = call.compute;
+  details.scale_type = scale_type_of(call.compute);
+  details.has_gpu_factors = pointers != kHostPointers;
+  const Product product{.transa = call.transa != kNotTransposed,
+                        .transb = call.transb != kNotTransposed,
+                        .m = call.m,
+                        .n = call.n,
+                        .k = call.k,
+                        .batch = call.batch,
+                        .a = {call.type_a, call.lda, call.stride_a},
+                        .b = {call.type_b, call.ldb, call.stride_b},
+                        .c = {call.type_c, call.ldc, call.stride_c},
+                        .compute = call.compute,
+                        .math_mode = details.math_mode,
+                        .accumulate = !details.has_gpu_factors && !is_zero(call.beta, details.scale_type)};
+  if (const Unread why = set_problem(product, found.problem); why != Unread::none) return why;
+  set_strides(product, details);
+  found.outcome = set_operands(call.a, call.b, call.c, call.alpha, call.beta, found);
+  return Unread::none;
 }
 
-Unread read(const kscout_matmul_call& call, const Library& library, GemmProblem& problem) noexcept {
+Unread read(const kscout_matmul_call& call, const Library& library, ProductCall& found) noexcept {
+  constexpr int kBiasPointer = 8, kBiasStride = 10, kBiasType = 26;
+  constexpr std::int32_t kTypeOfD = -1, kUnknown = -1;
   if (!library.get_operation || !library.get_matrix || !call.operation || !call.layout_a || !call.layout_b ||
       !call.layout_c || !call.layout_d)
     return Unread::descriptors;
-  bool missing = false;
+  if (!call.beta) return Unread::sizes;
+  CallDetails& details = found.details;
   const Attributes operation(library.get_operation, call.operation);
-  const auto compute = operation.value<std::int32_t>(0, -1, &missing);
-  const auto factor_type = operation.value<std::int32_t>(1, kR32F);
+  const Matrix a(library, call.layout_a), b(library, call.layout_b), d(library, call.layout_d);
+  details.compute = operation.value<std::int32_t>(0, kUnknown);
+  details.scale_type = operation.value<std::int32_t>(1, kR32F);
   const auto pointers = operation.value<std::int32_t>(2, kHostPointers);
-  const auto transa = operation.value<std::int32_t>(3, kNotTransposed);
-  const auto transb = operation.value<std::int32_t>(4, kNotTransposed);
+  const bool transa = operation.value<std::int32_t>(3, kNotTransposed) != kNotTransposed;
   const auto epilogue = epilogue_of(operation.value<std::uint32_t>(7, 1));
-  const auto matrix = [&](void* layout) { return Matrix(library.get_matrix, layout, missing); };
-  const Matrix a = matrix(call.layout_a), b = matrix(call.layout_b), c = matrix(call.layout_c),
-               d = matrix(call.layout_d);
-  if (missing) return Unread::descriptors;
-  if (pointers != kHostPointers || !call.beta) return Unread::factors;
+  details.multiprocessors = operation.value<std::int32_t>(kMultiprocessors, 0);
+  details.has_gpu_factors = pointers != kHostPointers;
+  const bool accumulate = !details.has_gpu_factors && !is_zero(call.beta, details.scale_type);
   if (!epilogue) return Unread::epilogue;
-  if (a.order != 0 || b.order != 0 || c.order != 0 || d.order != 0) return Unread::order;
-  constexpr int kScaleModeOfA = 31, kScaleModeOfB = 32;
-  if (operation.value<std::int32_t>(kScaleModeOfA, 0) != 0 ||
-      operation.value<std::int32_t>(kScaleModeOfB, 0) != 0)
-    return Unread::scales;
-  const bool accumulate = !is_zero(call.beta, factor_type);
-  if (accumulate && c.type != d.type) return Unread::types;
-  return set_problem({.transa = transa != kNotTransposed,
-                      .transb = transb != kNotTransposed,
-                      .m = d.rows,
-                      .n = d.columns,
-                      .k = transa != kNotTransposed ? a.rows : a.columns,
-                      .batch = d.batch,
-                      .a = a,
-                      .b = b,
-                      .c = d,
-                      .compute = compute,
-                      .epilogue = *epilogue,
-                      .accumulate = accumulate},
-                     problem);
+  if (!a.is_column_major() || !b.is_column_major() || !d.is_column_major()) return Unread::order;
+  const std::int32_t items = d.batch();
+  const Product product{.transa = transa,
+                        .transb = operation.value<std::int32_t>(4, kNotTransposed) != kNotTransposed,
+                        .m = d.rows(),
+                        .n = d.columns(),
+                        .k = transa ? a.rows() : a.columns(),
+                        .batch = items,
+                        .a = a.side(items),
+                        .b = b.side(items),
+                        .c = d.side(items),
+                        .compute = details.compute,
+                        .epilogue = *epilogue,
+                        .accumulate = accumulate};
+  if (details.compute == kUnknown || product.a.type == kUnknown) return Unread::descriptors;
+  if (const Unread why = set_problem(product, found.problem); why != Unread::none) return why;
+  set_strides(product, details);
+  if (accumulate) {
+    const Matrix c(library, call.layout_c);
+    if (c.type() != product.c.type) return Unread::types;
+    if (!c.is_column_major()) return Unread::order;
+    details.is_in_place = c.leading() == product.c.leading && c.rows() == product.m &&
+                          c.columns() == product.n && c.batch() == items &&
+                          (items == 1 || c.stride() == product.c.stride);
+  }
+  if (may_have_scales(found.problem)) {
+    for (const int attribute : {kScaleModeOfA, kScaleModeOfB})
+      if (operation.value<std::int32_t>(attribute, 0) != 0) return Unread::scales;
+    read_scales(operation, details);
+  }
+  const bool has_scales = details.scales != 0 || details.has_other_scales;
+  details.has_other_scales |= pointers > kGpuPointers;  // a vector of alphas
+  Operands& operands = found.operands;
+  operands.workspace = call.workspace;
+  operands.workspace_bytes = call.workspace_bytes;
+  operands.stream = call.stream;
+  found.outcome = set_operands(call.a, call.b, call.d, call.alpha, call.beta, found);
+  if (found.outcome != Outcome::served) return Unread::none;
+  if (has_scales) found.outcome = Outcome::scales;
+  if (accumulate && (call.c != call.d || !details.is_in_place)) found.outcome = Outcome::addend;
+  if (items > 1 && (a.batch() != items || b.batch() != items)) found.outcome = Outcome::strides;
+  if (has_bias(found.problem.epilogue)) {
+    operands.bias = operation.pointer(kBiasPointer);
+    const auto type = operation.value<std::int32_t>(kBiasType, kTypeOfD);
+    const bool batched = items > 1 && operation.value<std::int64_t>(kBiasStride, 0) != 0;
+    if (!operands.bias || (type != kTypeOfD && type != product.c.type) || batched)
+      found.outcome = Outcome::bias;
+  }
+  return Unread::none;
+}
+
+bool has_refused_scales(const kscout_matmul_call& call, const Library& library,
+                        const ProductCall& product) noexcept {
+  CallDetails found;
+  if (!may_have_scales(product.problem)) read_scales({library.get_operation, call.operation}, found);
+  return found.scales != 0 || found.has_other_scales;
 }
 
 int scale_type_of(int compute) noexcept {
@@ -307,93 +376,6 @@ int lt_compute_of(const kscout_gemm_call& call, int math_mode) noexcept {
   const bool tf32 = call.compute == kCompute32F && call.type_a == kR32F && call.type_b == kR32F &&
                     (math_mode & kMathModeBits) == kTf32Math;
   return tf32 ? kCompute32FTf32 : call.compute;
-}
-
-CallDetails details_of(const kscout_gemm_call& call, const Library& library) noexcept {
-  CallDetails found{.compute = call.compute, .scale_type = scale_type_of(call.compute)};
-  if (call.batch > 1)
-    found.stride_a = call.stride_b, found.stride_b = call.stride_a, found.stride_c = call.stride_c;
-  if (library.get_math_mode) library.get_math_mode(call.handle, &found.math_mode);
-  if (library.get_sm_count) library.get_sm_count(call.handle, &found.multiprocessors);
-  return found;
-}
-
-CallDetails details_of(const kscout_matmul_call& call, const Library& library) noexcept {
-  const Attributes operation(library.get_operation, call.operation);
-  CallDetails found{.compute = operation.value<std::int32_t>(0, 0),
-                    .scale_type = operation.value<std::int32_t>(1, kR32F),
-                    .multiprocessors = operation.value<std::int32_t>(kMultiprocessors, 0)};
-  for (const int attribute : kScalePointers)
-    found.scales = static_cast<std::uint8_t>(2 * found.scales +
-                                             (operation.value<const void*>(attribute, nullptr) != nullptr));
-  for (const int attribute : kScaleModes)
-    found.has_other_scales |= operation.value<std::int32_t>(attribute, 0) != 0;
-  bool missing = false;
-  const auto matrix = [&](void* layout) { return Matrix(library.get_matrix, layout, missing); };
-  const Matrix a = matrix(call.layout_a), b = matrix(call.layout_b), c = matrix(call.layout_c),
-               d = matrix(call.layout_d);
-  if (d.batch > 1) found.stride_a = b.stride, found.stride_b = a.stride, found.stride_c = d.stride;
-  found.is_in_place = c.leading == d.leading && c.stride == d.stride && c.rows == d.rows &&
-                      c.columns == d.columns && c.batch == d.batch;
-  return found;
-}
-
-Outcome read_operands(const kscout_gemm_call& call, const Library& library, const GemmProblem& problem,
-                      Operands& operands) noexcept {
-  int math_mode = 0, multiprocessors = 0;
-  if (library.get_math_mode) library.get_math_mode(call.handle, &math_mode);
-  if (library.get_sm_count) library.get_sm_count(call.handle, &multiprocessors);
-  if ((math_mode & kMathModeBits) == kPedanticMath) return Outcome::precision;
-  if (multiprocessors != 0) return Outcome::share;
-  if (!library.get_stream || library.get_stream(call.handle, &operands.stream) != 0) return Outcome::off;
-  const Outcome why = set_factors(call.compute, call.alpha, call.beta, operands);
-  if (why != Outcome::served) return why;
-  if (!follow_each_other(problem, call.stride_a, call.stride_b, call.stride_c)) return Outcome::strides;
-  set_matrices(operands, call.a, call.b, call.c);
-  return Outcome::served;
-}
-
-Outcome read_operands(const kscout_matmul_call& call, const Library& library, const GemmProblem& problem,
-                      Operands& operands) noexcept {
-  constexpr int kBiasPointer = 8, kBiasStride = 10, kBiasType = 26;
-  constexpr std::int32_t kTypeOfD = -1;
-  const Attributes operation(library.get_operation, call.operation);
-  const auto pointer = [&](int attribute) { return operation.value<const void*>(attribute, nullptr); };
-  for (const int attribute : kScalePointers) {
-    if (pointer(attribute)) return Outcome::scales;
-  }
-  for (const int attribute : kScaleModes) {
-    if (operation.value<std::int32_t>(attribute, 0) != 0) return Outcome::scales;
-  }
-  if (operation.value<std::int32_t>(kMultiprocessors, 0) != 0) return Outcome::share;
-  if (operation.value<std::int32_t>(1, kR32F) != kR32F) return Outcome::factors;
-  const Outcome why = set_factors(operation.value<std::int32_t>(0, -1), call.alpha, call.beta, operands);
-  if (why != Outcome::served) return why;
-  bool missing = false;
-  const auto matrix = [&](void* layout) { return Matrix(library.get_matrix, layout, missing); };
-  const Matrix d = matrix(call.layout_d);
-  if (operands.beta != 0) {
-    const Matrix c = matrix(call.layout_c);
-    const bool same = c.leading == d.leading && c.stride == d.stride && c.batch == d.batch &&
-                      c.rows == d.rows && c.columns == d.columns;
-    if (call.c != call.d || !same) return Outcome::addend;
-  }
-  if (problem.batch > 1) {
-    const Matrix a = matrix(call.layout_a), b = matrix(call.layout_b);
-    if (a.batch != d.batch || b.batch != d.batch || !follow_each_other(problem, a.stride, b.stride, d.stride))
-      return Outcome::strides;
-  }
-  if (has_bias(problem.epilogue)) {
-    operands.bias = pointer(kBiasPointer);
-    const auto type = operation.value<std::int32_t>(kBiasType, kTypeOfD);
-    const bool batched = problem.batch > 1 && operation.value<std::int64_t>(kBiasStride, 0) != 0;
-    if (!operands.bias || (type != kTypeOfD && type != d.type) || batched) return Outcome::bias;
-  }
-  set_matrices(operands, call.a, call.b, call.d);
-  operands.workspace = call.workspace;
-  operands.workspace_bytes = call.workspace_bytes;
-  operands.stream = call.stream;
-  return Outcome::served;
 }
 
 Unread read(const kscout_blas_call& call, GemmProblem& problem) noexcept {

@@ -2,8 +2,8 @@
 /// \file
 /// Turns calls of cuBLAS, cuBLASLt and a BLAS into GEMM problems.
 ///
-///     GemmProblem problem;
-///     if (const Unread why = read(call, library, problem); why == Unread::none) count(problem);
+///     ProductCall product;
+///     if (const Unread why = read(call, library, product); why == Unread::none) count(product.problem);
 ///
 /// cuBLAS is column-major: C = A B. The same memory, read row by row, is C' = B' A', so KernelScout's A is
 /// the call's B, its m the call's n, and an operand that the call does not transpose is row-major.
@@ -21,7 +21,6 @@ namespace kscout::preload {
 /// Why a call is no problem of KernelScout.
 enum class Unread : std::uint8_t {
   none,
-  factors,
   types,
   compute,
   epilogue,
@@ -34,16 +33,15 @@ enum class Unread : std::uint8_t {
   tensors,
   integers,
 };
-inline constexpr std::array<std::string_view, 13> kUnreadWords = {
+inline constexpr std::array<std::string_view, 12> kUnreadWords = {
     "",
-    "alpha or beta in the GPU's memory",
     "types that KernelScout has no name for, or C and D of different types",
     "a compute type or math mode other than those of fp64, fp32, tf32, fp16 and int32",
     "an epilogue other than none, bias, relu and gelu",
     "a matrix that is not column-major",
     "scales for parts of a matrix",
     "a batch whose items share an operand",
-    "sizes, leading dimensions or words that are empty or wrong",
+    "sizes, leading dimensions, factors or words that are empty or wrong",
     "descriptors that cannot be read",
     "a plan of cuDNN other than one convolution with alpha 1 and beta 0",
     "a convolution whose tensors are not all channels-last or all channels-first, or have gaps",
@@ -56,6 +54,7 @@ enum class Outcome : std::uint8_t {
   // the call
   precision,
   factors,
+  gpu_factors,
   share,
   scales,
   addend,
@@ -81,10 +80,11 @@ enum class Outcome : std::uint8_t {
   forked,
   failed,
 };
-inline constexpr std::array<std::string_view, 25> kOutcomeWords = {
+inline constexpr std::array<std::string_view, 26> kOutcomeWords = {
     "served",
     "a compute type or math mode that asks for the library's own arithmetic",
     "alpha and beta of another type than fp32",
+    "alpha or beta in the GPU's memory",
     "a limit on the number of multiprocessors",
     "scale or amax pointers",
     "C and D are two matrices",
@@ -151,28 +151,35 @@ struct CallDetails {
   std::int32_t compute = 0, scale_type = 0, math_mode = 0, multiprocessors = 0;
   std::uint8_t scales = 0;        ///< a bit for each scale or amax pointer
   bool has_other_scales = false;  ///< for parts of a matrix
-  bool is_in_place = true;        ///< C lies as D does
+  bool has_gpu_factors = false;   ///< alpha and beta lie in the GPU's memory
+  bool is_in_place = true;        ///< a C that is added lies as D does
   bool operator==(const CallDetails&) const = default;
 };
-CallDetails details_of(const kscout_gemm_call& call, const Library& library) noexcept;
-CallDetails details_of(const kscout_matmul_call& call, const Library& library) noexcept;
+
+/// A call of a GPU's library, read once for all who need something of it.
+struct ProductCall {
+  GemmProblem problem;  ///< where beta lies in the GPU's memory: as if it were 0
+  CallDetails details;
+  Operands operands;                  ///< the workspace of a handle of cuBLAS is the caller's matter
+  Outcome outcome = Outcome::served;  ///< another: why only the library can compute it
+};
 
 /// The type of alpha and beta (a cudaDataType_t) in cuBLAS, by the compute type.
 int scale_type_of(int compute) noexcept;
 /// The compute type that cuBLASLt has for a call of cuBLAS.
 int lt_compute_of(const kscout_gemm_call& call, int math_mode) noexcept;
 
-/// Sets `problem`, unless a reason is returned.
-Unread read(const kscout_gemm_call& call, const Library& library, GemmProblem& problem) noexcept;
-Unread read(const kscout_matmul_call& call, const Library& library, GemmProblem& problem) noexcept;
+/// Sets `found`, unless a reason is returned.
+Unread read(const kscout_gemm_call& call, const Library& library, ProductCall& found) noexcept;
+Unread read(const kscout_matmul_call& call, const Library& library, ProductCall& found) noexcept;
 Unread read(const kscout_blas_call& call, GemmProblem& problem) noexcept;
-
-/// Sets `operands` of a call that read() accepted, unless it returns another outcome than `served`. Leaves
-/// the workspace of a handle of cuBLAS to the caller.
-Outcome read_operands(const kscout_gemm_call& call, const Library& library, const GemmProblem& problem,
-                      Operands& operands) noexcept;
-Outcome read_operands(const kscout_matmul_call& call, const Library& library, const GemmProblem& problem,
-                      Operands& operands) noexcept;
+/// Whether the library will refuse a call that read() accepted, because it has scales of types without
+/// scales. Only calls that are about to be served need to know.
+bool has_refused_scales(const kscout_matmul_call& call, const Library& library,
+                        const ProductCall& product) noexcept;
+inline bool has_refused_scales(const kscout_gemm_call&, const Library&, const ProductCall&) noexcept {
+  return false;
+}
 Operands operands_of(const kscout_blas_call& call) noexcept;
 
 }  // namespace kscout::preload

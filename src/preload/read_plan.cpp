@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <span>
 #include <string>
 #include <tuple>
 #include <type_traits>
+#include <vector>
 
 #include <kscout/error.h>
 
@@ -83,41 +85,71 @@ Unread read_graph(const Json& graph, bool converts_inputs, ConvProblem& problem)
   return Unread::none;
 }
 
-/// A descriptor that another one refers to.
-class Part {
+/// Descriptors to which another one refers; none where the library refuses.
+class Parts {
  public:
-  Part(const Cudnn& cudnn, void* from, Attribute attribute, Kind kind) : cudnn_(cudnn) {
+  Parts(const Cudnn& cudnn, void* from, Attribute attribute, Kind kind, std::size_t room) : cudnn_(cudnn) {
+    if (!from) return;
+    raw_.reserve(room);
+    for (void* made = nullptr; raw_.size() < room && cudnn.create(kind, &made) == cudnn::kSuccess;)
+      raw_.push_back(made);
     std::int64_t count = 0;
-    if (!from || cudnn.create(kind, &raw_) != cudnn::kSuccess) return;
-    found_ = cudnn.get(from, attribute, Type::descriptor, 1, &count, &raw_) == cudnn::kSuccess && count == 1;
+    if (raw_.size() == room && cudnn.get(from, attribute, Type::descriptor, static_cast<std::int64_t>(room),
+                                         &count, raw_.data()) == cudnn::kSuccess)
+      size_ = static_cast<std::size_t>(std::clamp<std::int64_t>(count, 0, std::ssize(raw_)));
   }
-  ~Part() {
-    if (raw_) cudnn_.destroy(raw_);
+  ~Parts() {
+    for (void* const one : raw_) cudnn_.destroy(one);
   }
-  Part(const Part&) = delete;
-  Part& operator=(const Part&) = delete;
-  void* get() const noexcept { return found_ ? raw_ : nullptr; }
+  Parts(const Parts&) = delete;
+  Parts& operator=(const Parts&) = delete;
+  void* first() const noexcept { return size_ ? raw_.front() : nullptr; }
+  std::span<void* const> all() const noexcept { return std::span(raw_).first(size_); }
 
  private:
   const Cudnn& cudnn_;
-  void* raw_ = nullptr;
-  bool found_ = false;
+  std::vector<void*> raw_;
+  std::size_t size_ = 0;
 };
 
-/// Whether the plan's engine says that it uses tensor cores or converts its inputs; false where it cannot be
-/// asked.
-bool converts_inputs(const Cudnn& cudnn, void* plan) {
-  const Part config(cudnn, plan, Attribute::plan_config, Kind::engine_config);
-  const Part engine(cudnn, config.get(), Attribute::config_engine, Kind::engine);
+template <class V>
+bool read_value(const Cudnn& cudnn, void* from, Attribute attribute, Type type, V& value) {
+  std::int64_t count = 0;
+  return from && cudnn.get(from, attribute, type, 1, &count, &value) == cudnn::kSuccess && count == 1;
+}
+
+/// Whether an engine says that it uses tensor cores or converts its inputs; false where it cannot be asked.
+bool converts_inputs(const Cudnn& cudnn, void* engine) {
   std::array<std::int32_t, 32> notes{};
   std::int64_t count = 0;
-  if (!engine.get() || cudnn.get(engine.get(), Attribute::engine_numerical_notes, Type::numerical_note,
-                                 notes.size(), &count, notes.data()) != cudnn::kSuccess)
+  if (!engine || cudnn.get(engine, Attribute::engine_numerical_notes, Type::numerical_note, notes.size(),
+                           &count, notes.data()) != cudnn::kSuccess)
     return false;
   const auto end = notes.begin() + std::clamp<std::int64_t>(count, 0, std::ssize(notes));
   return std::any_of(notes.begin(), end, [](std::int32_t note) {
     return (1U << note & (cudnn::kTensorCores | cudnn::kConvertsInputs)) != 0;
   });
+}
+
+/// See PlanCall::config.
+CudnnConfig named_config(const Cudnn& cudnn, void* config, void* engine) {
+  constexpr std::size_t kMaxKnobs = 64;  // the library has 46 types of knobs
+  std::int64_t number = 0;
+  if (!cudnn.get_version || !read_value(cudnn, engine, Attribute::engine_index, Type::int64, number))
+    return {};
+  CudnnConfig named{.version = static_cast<std::int32_t>(cudnn.get_version()),
+                    .engine = static_cast<std::int32_t>(number) + 1};
+  const Parts choices(cudnn, config, Attribute::config_knobs, Kind::knob_choice, kMaxKnobs);
+  for (void* const choice : choices.all()) {
+    std::int32_t type = 0;
+    std::int64_t value = 0;
+    if (!read_value(cudnn, choice, Attribute::choice_type, Type::knob_type, type) ||
+        !read_value(cudnn, choice, Attribute::choice_value, Type::int64, value) ||
+        cudnn_knob(type) == kCudnnKnobs)
+      return {};
+    named.knob[cudnn_knob(type)] = static_cast<std::int32_t>(value) + 1;
+  }
+  return named;
 }
 
 }  // namespace
@@ -131,10 +163,11 @@ Cudnn Cudnn::found_by(kscout_find find) noexcept {
   set(library.destroy, "cudnnBackendDestroyDescriptor");
   set(library.get, "cudnnBackendGetAttribute");
   set(library.get_stream, "cudnnGetStream");
+  set(library.get_version, "cudnnGetVersion");
   return library;
 }
 
-Unread read_plan(const Cudnn& cudnn, void* plan, ConvProblem& problem) noexcept try {
+Unread read_plan(const Cudnn& cudnn, void* plan, PlanCall& found) noexcept try {
   constexpr std::int64_t kMaxBytes = std::int64_t{64} << 20;
   if (!cudnn.create || !cudnn.destroy || !cudnn.get) return Unread::descriptors;
   std::int64_t bytes = 0;
@@ -145,7 +178,10 @@ Unread read_plan(const Cudnn& cudnn, void* plan, ConvProblem& problem) noexcept 
   if (cudnn.get(plan, Attribute::plan_json, Type::character, bytes, &bytes, text.data()) != cudnn::kSuccess)
     return Unread::descriptors;
   const Json json = Json::parse(text.c_str());
-  return read_graph(json.at("operationGraph"), converts_inputs(cudnn, plan), problem);
+  const Parts config(cudnn, plan, Attribute::plan_config, Kind::engine_config, 1);
+  const Parts engine(cudnn, config.first(), Attribute::config_engine, Kind::engine, 1);
+  found.config = named_config(cudnn, config.first(), engine.first());
+  return read_graph(json.at("operationGraph"), converts_inputs(cudnn, engine.first()), found.problem);
 } catch (const Error&) {
   return Unread::sizes;
 } catch (const std::exception&) {

@@ -1,14 +1,15 @@
 #pragma once
 /// \file
-/// Reads the convolution that a plan of cuDNN computes.
+/// Reads the convolution that a plan of cuDNN computes, and how it does.
 ///
 ///     const Cudnn cudnn = Cudnn::found_by(find);
-///     ConvProblem problem;
-///     if (const Unread why = read_plan(cudnn, plan, problem); why == Unread::none) count(problem);
+///     PlanCall plan;
+///     if (const Unread why = read_plan(cudnn, descriptor, plan); why == Unread::none) count(plan.problem);
 ///
 /// The library returns no operation of a finished plan, but the plan as JSON
 /// (CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION; cuDNN backend API reference), with the graph of
 /// operations.
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
@@ -17,6 +18,7 @@
 #include "backend/cuda/cudnn_library.h"
 #include "preload/calls.h"
 #include "preload/read_calls.h"
+#include "provider/cudnn/cudnn.h"
 
 namespace kscout::preload {
 
@@ -27,12 +29,18 @@ struct Cudnn {
   cudnn::Status (*get)(void* descriptor, cudnn::Attribute, cudnn::Type, std::int64_t capacity,
                        std::int64_t* count, void* values) = nullptr;
   cudnn::Status (*get_stream)(void* handle, void** stream) = nullptr;
+  std::size_t (*get_version)() = nullptr;
 
   static Cudnn found_by(kscout_find find) noexcept;
 };
 
-/// Sets `problem`, unless a reason is returned. An fp32 convolution is tf32 where the plan's engine converts
+struct PlanCall {
+  ConvProblem problem;
+  CudnnConfig config = {};  ///< engine 0: the plan does not name its engine, or has knobs without an axis
+};
+
+/// Sets `found`, unless a reason is returned. An fp32 convolution is tf32 where the plan's engine converts
 /// its inputs. Takes as long as parsing the plan, which may hold code.
-Unread read_plan(const Cudnn& cudnn, void* plan, ConvProblem& problem) noexcept;
+Unread read_plan(const Cudnn& cudnn, void* plan, PlanCall& found) noexcept;
 
 }  // namespace kscout::preload

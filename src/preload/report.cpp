@@ -68,7 +68,7 @@ void Report::add(const CpuServer& server) noexcept {
   add(server.tally());
 }
 
-void Report::add(const Guard::Counts& counts) noexcept {
+void Report::add(const Guard::Counts& counts, std::uint64_t wrong_convolutions) noexcept {
   if (counts.examined)
     line("  %llu problems examined by the guard: %llu of them the library computes wrong\n",
          whole(counts.examined), whole(counts.wrong));
@@ -76,6 +76,9 @@ void Report::add(const Guard::Counts& counts) noexcept {
     line("  %llu wrong results avoided by other algorithms of the library\n", whole(counts.replaced));
   if (counts.unavoidable) line("  %llu wrong results could not be avoided\n", whole(counts.unavoidable));
   if (counts.unknown) line("  %llu calls not guarded\n", whole(counts.unknown));
+  if (wrong_convolutions)
+    line("  %llu convolutions by engines of cuDNN that are known to be wrong there\n",
+         whole(wrong_convolutions));
 }
 
 void Report::add(const Tally& tally) noexcept {

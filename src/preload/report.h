@@ -33,7 +33,7 @@ class Report {
   void add_unread(std::span<const std::uint64_t> unread) noexcept;
   void add(const GpuServer& server) noexcept;
   void add(const CpuServer& server) noexcept;
-  void add(const Guard::Counts& counts) noexcept;
+  void add(const Guard::Counts& counts, std::uint64_t wrong_convolutions) noexcept;
 
   bool any_of_gpu() const noexcept { return any_of_gpu_; }
   bool any_of_cpu() const noexcept { return any_of_cpu_; }

@@ -103,30 +103,46 @@ static int matmul(void) {
                        "\"X\":\"1\",\"W\":\"2\",\"Y\":\"3\"")
 #define DENSE "200704,1,3584,64"
 
+/* Two calls of a plan that is known to be wrong, of another one of its problem, and one of a plan that is
+ * not. */
+static int convolve_wrong(void) {
+  enum { kEngine = 58, kWorkspace = 1 };
+  static const char kPlan[] = STAND_IN_PLAN(
+      STAND_IN_TENSOR("1", "HALF", "2,12,4,4", "192,1,48,12") "," STAND_IN_TENSOR(
+          "2", "HALF", "16,12,1,1", "12,1,12,12") "," STAND_IN_TENSOR("3", "HALF", "2,16,4,4", "256,1,64,16"),
+      STAND_IN_CONVOLUTION("FORWARD", "\"pad\":[0,0],\"stride\":[1,1],\"dilation\":[1,1]",
+                           "\"X\":\"1\",\"W\":\"2\",\"Y\":\"3\""));
+  static struct stand_in_plan plans[] = {
+      {kPlan, 0, kEngine, kWorkspace}, {kPlan, 0, kEngine, kWorkspace}, {kPlan, 0, kEngine, 0}};
+  int failed = cudnnBackendExecute(&handle, &plans[0], NULL);
+  for (size_t i = 0; i < sizeof plans / sizeof plans[0]; ++i)
+    failed |= cudnnBackendExecute(&handle, &plans[i], NULL);
+  return failed;
+}
+
 static int convolve(void) {
   static struct stand_in_plan plans[] = {
-      {NHWC_PLAN("BFLOAT16", DENSE, FORWARD("1,1")), 0},
-      {STAND_IN_PLAN(
+      {.json = NHWC_PLAN("BFLOAT16", DENSE, FORWARD("1,1"))},
+      {.json = STAND_IN_PLAN(
            STAND_IN_TENSOR("w", "FLOAT", "16,4,3,3", "36,9,3,1") "," STAND_IN_TENSOR(
                "x", "FLOAT", "2,4,8,8", "256,64,8,1") "," STAND_IN_TENSOR("y", "FLOAT", "2,16,4,4",
                                                                           "256,16,4,1"),
            STAND_IN_CONVOLUTION("BACKWARD_DATA", "\"pad\":[1,1],\"stride\":[2,2],\"dilation\":[1,1]",
                                 "\"dX\":\"x\",\"W\":\"w\",\"dY\":\"y\"")),
-       1},
-      {STAND_IN_PLAN(
+       .converts_inputs = 1},
+      {.json = STAND_IN_PLAN(
            STAND_IN_TENSOR("w", "HALF", "6,1,1,3,3", "9,1,9,3,1") "," STAND_IN_TENSOR(
                "x", "HALF", "2,6,1,8,8", "384,1,384,48,6") "," STAND_IN_TENSOR("y", "HALF", "2,6,1,8,8",
                                                                                "384,1,384,48,6"),
            STAND_IN_CONVOLUTION("BACKWARD_FILTER",
                                 "\"pad\":[0,1,1],\"stride\":[1,1,1],\"dilation\":[1,1,1],\"groupCount\":6",
-                                "\"X\":\"x\",\"dW\":\"w\",\"dY\":\"y\"")),
-       0},
-      {NHWC_PLAN("BFLOAT16", DENSE, FORWARD("1,1") ",{\"operation\":\"a pointwise one\"}"), 0},
-      {NHWC_PLAN("BFLOAT16", "401408,1,7168,128", FORWARD("1,1")), 0}, /* gaps */
-      {NHWC_PLAN("BFLOAT16", DENSE, FORWARD("2,2")), 0},               /* another output */
-      {NHWC_PLAN("INT8", DENSE, FORWARD("1,1")), 0},
-      {"no JSON", 0},
-      {NULL, 0},
+                                "\"X\":\"x\",\"dW\":\"w\",\"dY\":\"y\""))},
+      {.json = NHWC_PLAN("BFLOAT16", DENSE, FORWARD("1,1") ",{\"operation\":\"a pointwise one\"}")},
+      {.json = NHWC_PLAN("BFLOAT16", "401408,1,7168,128", FORWARD("1,1"))}, /* gaps */
+      {.json = NHWC_PLAN("BFLOAT16", DENSE, FORWARD("2,2"))},               /* another output */
+      {.json = NHWC_PLAN("INT8", DENSE, FORWARD("1,1"))},
+      {.json = "no JSON"},
+      {.json = NULL},
   };
   int failed = 0;
   for (size_t i = 0; i < sizeof plans / sizeof plans[0]; ++i)
@@ -191,6 +207,7 @@ int run_calls(int argc, char** argv) {
     if (strcmp(argv[i], "all") == 0) failed |= all();
     if (strcmp(argv[i], "matmul") == 0) failed |= matmul();
     if (strcmp(argv[i], "convolve") == 0) failed |= convolve();
+    if (strcmp(argv[i], "convolve_wrong") == 0) failed |= convolve_wrong();
     if (strcmp(argv[i], "threads") == 0) failed |= threads();
     if (strcmp(argv[i], "fork") == 0) failed |= forks();
     if (strcmp(argv[i], "vfork") == 0) failed |= vforks();

@@ -15,8 +15,8 @@ import unittest
 PROGRAMS, TESTS = (os.path.abspath(path) for path in sys.argv[1:3])
 KSCOUT, GUARDED = os.path.join(PROGRAMS, "kscout"), os.path.join(TESTS, "preload_guarded")
 GEMMS = ["gemm", "gemm_fp16", "gemm_64", "gemm_fp32_result", "gemm_adds", "batched", "batched_64", "batched_fp32_result", "sgemm",
-         "sgemm_batched"]
-MATMULS = ["matmul", "matmul_fp16", "matmul_fp32_result", "matmul_bias", "matmul_own", "matmul_fp8"]
+         "sgemm_batched", "gemm_gpu_factors"]
+MATMULS = ["matmul", "matmul_fp16", "matmul_fp32_result", "matmul_bias", "matmul_own", "matmul_fp8", "matmul_gpu_factors"]
 FAULTS = ["tail", "double", "element"]
 
 
@@ -40,7 +40,7 @@ class GuardTest(unittest.TestCase):
         self.said = done.stderr
         with open(self.report, encoding="utf-8") as report:
             self.reported = report.read()
-        return [(word, int(calls)) for _, word, calls in (line.split() for line in done.stdout.splitlines())]
+        return [(word, int(calls)) for word, calls in re.findall(r"^\S+ (right|wrong) (\d+)$", done.stdout, re.M)]
 
     def counted(self, what):
         found = re.search(rf"^  (\d+) {what}", self.reported, re.M)
@@ -84,6 +84,20 @@ class GuardTest(unittest.TestCase):
         self.assertEqual([word for word, _ in answers], ["wrong", "right", "right"])
         self.assertEqual([answers[0][1], answers[2][1]], [1, 1])
         self.assertEqual(self.counted("calls not guarded"), 1)
+
+    def test_where_nothing_can_run_the_errata_decide(self):
+        if not os.path.exists(os.path.join(PROGRAMS, "libkscout_cuda.so")):
+            self.skipTest("no CUDA toolkit at the build: numbers of tiles and stages have no names")
+        for word in ("gemm_captured", "matmul_captured"):
+            self.assertEqual(self.exec(word, word, STAND_IN_ERRATA="1"), [("right", 1)] * 2)
+            self.assertIn("its algorithm is known to be wrong", self.said)
+            self.assertEqual(self.counted("problems examined"), 0)
+        self.assertEqual(self.exec("matmul_own_captured", STAND_IN_ERRATA="1")[0][0], "right")
+        self.assertEqual(self.exec("gemm", STAND_IN_ERRATA="1", STAND_IN_SIDE_MIB="0")[0][0], "right")
+        self.assertEqual(self.counted("calls not guarded"), 0)
+        self.assertEqual(self.exec("gemm_captured", STAND_IN_ERRATA="1", STAND_IN_CUBLASLT="120800")[0][0], "right", "by structure")
+        self.exec("gemm_captured", "gemm", STAND_IN_ERRATA="1", STAND_IN_WRONG="1000")
+        self.assertEqual(self.counted("problems examined"), 1, "what runs outside of captures is examined, and not only looked up")
 
     def test_later_processes_know_the_verdicts(self):
         words = ["gemm", "matmul", "gemm_fp32_result"]
@@ -133,6 +147,17 @@ class GuardTest(unittest.TestCase):
         self.assertEqual(self.exec("gemm_fp32_result", options=[])[0][0], "right")
         self.assertEqual(self.exec("gemm_fp32_result", options=["--no-guard"])[0], ("wrong", 1))
         self.assertNotIn("examined", self.reported)
+
+    def test_plans_of_cudnn_that_the_errata_have_are_named(self):
+        calls = os.path.join(TESTS, "preload_linked")
+        self.exec("convolve_wrong", program=calls)
+        self.assertEqual(self.counted("convolutions by engines of cuDNN that are known to be wrong"), 3)
+        self.assertEqual(re.findall(r"conv_fwd:2x12x4x4:16x1x1:fp16:nhwgc: cuDNN computes it by (\S+),", self.said),
+                         ["cudnn_conv_fwd_fp16_nhwgc_v91900__e58_workspace1"], "once for a problem")
+        self.exec("convolve", program=calls)
+        self.assertEqual(self.said, "")
+        self.exec("convolve_wrong", program=calls, options=["--no-guard"])
+        self.assertEqual(self.said, "")
 
     def test_options_without_an_effect_are_refused(self):
         for options in (["--guard", "--no-guard"], ["--guard", "--no-serve"], ["--guard", "--refine"], ["--guard", "--min-gain", "3"],

@@ -131,6 +131,7 @@ int main(int argc, char** argv) {
     handle.stream = NULL;
     handle.stream = strstr(argv[i], "captured") ? STAND_IN_CAPTURED : NULL;
     handle.math_mode = 0;
+    handle.pointer_mode = operation.pointer_mode = strstr(argv[i], "gpu_factors") != NULL;
     fill(of.type, of.type_c);
     before = stand_in_calls() + stand_in_inner_calls();
     if (call(argv[i], &of) != 0) return 8;

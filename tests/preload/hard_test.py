@@ -157,7 +157,7 @@ class FaultTest(Case):
 
     def check(self, options=(), **env):
         self.exec(["faults"], options=["--report", self.report, *options], env={"LD_PRELOAD": FAULTS, **env}, wait=280,
-                  stderr=r"(kscout exec: calls pass on and are not recorded, because .*\n)*")
+                  stderr=r"(kscout exec: (calls pass on and are not recorded, because .*|earlier timings are not used: .*out of memory)\n)*")
         processes = self.counts()
         self.assertGreater(len(processes), 100)
         self.assertGreater(sum(served for _, served in processes), len(processes) / 2)

@@ -57,12 +57,11 @@ static int is_right(float alpha) {
 /* cuDNN computes nothing here. */
 static int convolve(void) {
   static struct stand_in_plan plan = {
-      STAND_IN_PLAN(
+      .json = STAND_IN_PLAN(
           STAND_IN_TENSOR("1", "HALF", "2,8,4,4", "128,1,32,8") "," STAND_IN_TENSOR(
               "2", "HALF", "16,8,1,1", "8,1,8,8") "," STAND_IN_TENSOR("3", "HALF", "2,16,4,4", "256,1,64,16"),
           STAND_IN_CONVOLUTION("FORWARD", "\"pad\":[0,0],\"stride\":[1,1],\"dilation\":[1,1]",
-                               "\"X\":\"1\",\"W\":\"2\",\"Y\":\"3\"")),
-      0};
+                               "\"X\":\"1\",\"W\":\"2\",\"Y\":\"3\""))};
   return cudnnBackendExecute(&handle, &plan, NULL);
 }
 

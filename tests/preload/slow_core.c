@@ -30,7 +30,9 @@ static void forget_plan(void* destroyed) { (void)destroyed; }
 static void after_original(int status) { (void)status; }
 static void other(enum kscout_entry entry) { (void)entry; }
 static int give_back(void) { return 0; }
-static void workspace(void* handle, void* memory, size_t bytes) { (void)handle, (void)memory, (void)bytes; }
+static void workspace(enum kscout_entry entry, void* handle, void* memory, size_t bytes) {
+  (void)entry, (void)handle, (void)memory, (void)bytes;
+}
 static void nothing(void) {}
 
 const struct kscout_core* kscout_preload_core(kscout_find find) {

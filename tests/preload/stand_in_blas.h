@@ -55,11 +55,12 @@ struct stand_in_product {
 };
 void stand_in_compute(const struct stand_in_product* product, int algorithm, int is_whole);
 
-/* A plan of cuDNN: its JSON as the library writes it (null: it refuses), and whether its engine converts
- * inputs. */
+/* A plan of cuDNN: its JSON as the library writes it (null: it refuses), whether its engine converts inputs,
+ * the engine's number, and its one knob, the workspace. */
 struct stand_in_plan {
   const char* json;
   int converts_inputs;
+  int64_t engine, workspace;
 };
 /* Parts of that JSON: a tensor, and a plan of tensors and operation nodes. */
 #define STAND_IN_TENSOR(name, type, sizes, strides)                                                      \
@@ -74,7 +75,7 @@ struct stand_in_plan {
   "\"CUDNN_CROSS_CORRELATION\",\"mathPrec\":\"CUDNN_DATA_FLOAT\",\"alpha\":1.0,\"beta\":0.0," attributes \
   "," tensors "}"
 
-/* Calls that reached the libraries, of all kinds. */
+/* Calls that reached the libraries, of all kinds but the heuristic's. */
 long stand_in_calls(void);
 /* Calls of cublasLtMatmul that came with a handle of cuBLAS: the library's own. */
 long stand_in_inner_calls(void);

@@ -5,9 +5,10 @@
 #include "stand_in_blas.h"
 
 enum { kExecuted = 2002 /* a status that the caller has to get */, kRefused = 3000 };
-enum { kPlanJson = 405, kPlanConfig = 401, kConfigEngine = 300, kEngineNotes = 1303 };
-enum { kDescriptor = 15, kNote = 11, kCharacter = 24 };
-enum { kStandInDescriptors = 64 };
+enum { kPlanJson = 405, kPlanConfig = 401, kConfigEngine = 300, kConfigKnobs = 302, kEngineNotes = 1303 };
+enum { kEngineIndex = 1301, kChoiceType = 600, kChoiceValue = 601 };
+enum { kInt64 = 3, kKnobType = 9, kDescriptor = 15, kNote = 11, kCharacter = 24 };
+enum { kStandInDescriptors = 100, kWorkspaceKnob = 25, kVersion = 91900 };
 
 static const void* made[kStandInDescriptors]; /* what a descriptor of the caller refers to */
 
@@ -15,6 +16,8 @@ int cudnnBackendExecute(void* handle, void* plan, void* pack) {
   (void)handle, (void)pack;
   return plan ? 0 : kExecuted;
 }
+
+size_t cudnnGetVersion(void) { return kVersion; }
 
 int cudnnGetStream(void* handle, void** stream) {
   *stream = handle ? ((struct stand_in_handle*)handle)->stream : NULL;
@@ -47,9 +50,19 @@ int cudnnBackendGetAttribute(void* descriptor, int attribute, int type, int64_t 
     if (capacity >= *count) memcpy(values, plan->json, (size_t)*count);
     return 0;
   }
-  if ((attribute == kPlanConfig || attribute == kConfigEngine) && type == kDescriptor && capacity == 1) {
+  if (((attribute == kPlanConfig || attribute == kConfigEngine) && type == kDescriptor && capacity == 1) ||
+      (attribute == kConfigKnobs && type == kDescriptor && capacity >= 1)) {
     *count = 1;
     **(const void***)values = plan;
+    return 0;
+  }
+  *count = 1;
+  if ((attribute == kEngineIndex || attribute == kChoiceValue) && type == kInt64) {
+    *(int64_t*)values = attribute == kEngineIndex ? plan->engine : plan->workspace;
+    return 0;
+  }
+  if (attribute == kChoiceType && type == kKnobType) {
+    *(int32_t*)values = kWorkspaceKnob;
     return 0;
   }
   if (attribute == kEngineNotes && type == kNote && capacity >= 1) {

@@ -21,6 +21,11 @@ int pointer_mode_of(void* handle, int* mode) {
   return 0;
 }
 
+int stream_of(void* /*handle*/, void** stream) {
+  *stream = nullptr;
+  return 0;
+}
+
 /// A matrix in memory, by the problem's or by the library's rules.
 float at(const std::vector<float>& memory, bool by_rows, std::int64_t leading, std::int64_t row,
          std::int64_t column) {
@@ -41,7 +46,7 @@ RC_GTEST_PROP(ReadCalls, TheProblemComputesWhatTheCallDoes, ()) {
   const auto a = some_numbers(static_cast<std::size_t>(lda * (transa ? m : k)));
   const auto b = some_numbers(static_cast<std::size_t>(ldb * (transb ? k : n)));
   const float beta = 0;
-  GemmProblem p;
+  ProductCall product;
   kscout_gemm_call call{};
   call.transa = transa ? kTransposed : kNone;
   call.transb = transb ? kTransposed : kNone;
@@ -55,7 +60,10 @@ RC_GTEST_PROP(ReadCalls, TheProblemComputesWhatTheCallDoes, ()) {
   call.batch = 1;
   call.beta = &beta;
   call.compute = kSumFp32;
-  RC_ASSERT(read(call, {}, p) == Unread::none);
+  Library library;
+  library.get_stream = stream_of;
+  RC_ASSERT(read(call, library, product) == Unread::none);
+  const GemmProblem& p = product.problem;
   RC_ASSERT(is_valid(p));
   const LeadingDimensions leading = leading_dimensions(p);
   RC_ASSERT(leading.a == ldb);
@@ -99,19 +107,23 @@ TEST(ReadCalls, CallsThatAreNoProblemHaveAReason) {
   int host = 0, device = 1;
   const float zero = 0, minus_zero = -0.0F, one = 1;
   Library library;
+  ProductCall found;
+  EXPECT_EQ(read(usual_call(&host, &zero), library, found), Unread::descriptors) << "no stream";
   library.get_pointer_mode = pointer_mode_of;
-  GemmProblem p;
-  EXPECT_EQ(read(usual_call(&host, &minus_zero), library, p), Unread::none);
-  EXPECT_EQ(print(p), "gemm:4x4x4:bf16:rrr");
-  EXPECT_EQ(read(usual_call(&host, &one), library, p), Unread::none);
-  EXPECT_TRUE(p.accumulate);
+  library.get_stream = stream_of;
+  EXPECT_EQ(read(usual_call(&host, &minus_zero), library, found), Unread::none);
+  EXPECT_EQ(print(found.problem), "gemm:4x4x4:bf16:rrr");
+  EXPECT_EQ(read(usual_call(&host, &one), library, found), Unread::none);
+  EXPECT_TRUE(found.problem.accumulate);
   // A pointer into the GPU's memory is not read.
-  EXPECT_EQ(read(usual_call(&device, reinterpret_cast<const void*>(16)), library, p), Unread::factors);
-  EXPECT_EQ(read(usual_call(&host, nullptr), library, p), Unread::factors);
+  EXPECT_EQ(read(usual_call(&device, reinterpret_cast<const void*>(16)), library, found), Unread::none);
+  EXPECT_EQ(found.outcome, Outcome::gpu_factors);
+  EXPECT_FALSE(found.problem.accumulate);
+  EXPECT_EQ(read(usual_call(&host, nullptr), library, found), Unread::sizes);
   const auto with = [&](auto change) {
     kscout_gemm_call call = usual_call(&host, &zero);
     change(call);
-    return read(call, library, p);
+    return read(call, library, found);
   };
   EXPECT_EQ(with([](auto& call) { call.m = 0; }), Unread::sizes);
   EXPECT_EQ(with([](auto& call) { call.lda = 3; }), Unread::sizes);
@@ -119,7 +131,7 @@ TEST(ReadCalls, CallsThatAreNoProblemHaveAReason) {
   EXPECT_EQ(with([](auto& call) { call.batch = 2; }), Unread::batch);
   EXPECT_EQ(with([](auto& call) { call.type_b = 4; }), Unread::types);
   EXPECT_EQ(with([](auto& call) { call.compute = 74; }), Unread::compute);
-  EXPECT_EQ(read(kscout_matmul_call{}, library, p), Unread::descriptors);
+  EXPECT_EQ(read(kscout_matmul_call{}, library, found), Unread::descriptors);
 }
 
 TEST(Record, TheFileIsReadableAtAnyTimeAndHoldsTheCalls) {

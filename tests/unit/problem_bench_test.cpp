@@ -1,6 +1,7 @@
 #include "measure/problem_bench.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -250,6 +251,49 @@ TEST(ProblemBench, LoadingAKernelIsNoReasonToGiveItUp) {
     EXPECT_EQ(outcome.measured.status, Status::ok);
     EXPECT_EQ(outcome.measured.time_us, 10);
   }
+}
+
+/// Computes products of 16-bit floats; the config whose first axis is 1 leaves out the last 8 of K.
+class ForgetfulBackend final : public ShakenBackend {
+ public:
+  std::unique_ptr<Launch> prepare(ProblemRef problem, const KernelConfig& config) override {
+    class Forgetful final : public Launch {
+     public:
+      Forgetful(const GemmProblem& problem, std::int64_t k) : p_(problem), k_(k) {}
+      std::size_t workspace_bytes() const noexcept override { return 0; }
+      void run(const Buffers& given, void*, Stream) override {
+        const GemmBuffers buffers = GemmBuffers::of(given);
+        const auto at = [](const void* from, std::int64_t i) {
+          return std::bit_cast<float>(std::uint32_t{static_cast<const std::uint16_t*>(from)[i]} << 16);
+        };
+        for (std::int64_t i = 0; i < p_.m; ++i) {
+          for (std::int64_t j = 0; j < p_.n; ++j) {
+            float sum = 0;
+            for (std::int64_t l = 0; l < k_; ++l)
+              sum += at(buffers.a, i * p_.k + l) * at(buffers.b, j * p_.k + l);
+            const auto bits = std::bit_cast<std::uint32_t>(sum);
+            static_cast<std::uint16_t*>(buffers.c)[i * p_.n + j] =
+                static_cast<std::uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+          }
+        }
+      }
+
+     private:
+      GemmProblem p_;
+      std::int64_t k_;
+    };
+    const auto& p = problem.as<GemmProblem>();
+    return std::make_unique<Forgetful>(p, p.k - (config[std::size_t{0}] == 1 ? 8 : 0));
+  }
+};
+
+// As in the results of libraries that docs/errata.md lists.
+TEST(ProblemBench, ALostEndOfADeepKIsFound) {
+  ForgetfulBackend backend;
+  ProblemBench bench({.repeat = 1}, 1);
+  bench.open(make_gemm(4, 8, 70000, DType::bf16));
+  EXPECT_EQ(bench.coarse(taking_us(backend, {0})[0], 1e9).measured.status, Status::ok);
+  EXPECT_EQ(bench.coarse(taking_us(backend, {1})[0], 1e9).measured.status, Status::wrong);
 }
 
 class OwnMemory final : public Memory {

@@ -216,6 +216,7 @@ TEST(TunableOp, NumbersAreThoseOfTheLibrarysHeader) {
   CublasLtConfig plain;
   plain.algorithm = 7;
   EXPECT_EQ(library_numbers(plain), (CublasLtNumbers{.id = 7, .split_k = -1}));
+  EXPECT_EQ(config_of({.id = 7, .split_k = -1}, 0)->kernel_config(), plain.kernel_config());
   plain.suggestion = 1;
   EXPECT_EQ(library_numbers(plain), std::nullopt);
   for (const auto& names : {library_tiles(), library_stages(), library_clusters()}) {
@@ -227,6 +228,8 @@ TEST(TunableOp, NumbersAreThoseOfTheLibrarysHeader) {
   if (library_tiles().size() == 1) GTEST_SKIP() << "no CUDA toolkit at the build: the lists are empty";
   // The library's tile of 256 rows and 128 columns, 64 x AUTO, 2 x 1 x 1.
   EXPECT_EQ(library_numbers(algorithm()), (CublasLtNumbers{66, 24, 35, 1, 0, 0, 3, 0, 3}));
+  EXPECT_EQ(config_of({66, 24, 35, 1, 0, 0, 3, 0, 3}, 130100)->kernel_config(), algorithm().kernel_config());
+  EXPECT_FALSE(config_of({.id = 66, .tile = 60000, .split_k = 1}, 130100)) << "a tile without a name";
   CublasLtConfig unknown = algorithm();
   unknown.tile_m = 127;
   EXPECT_EQ(library_numbers(unknown), std::nullopt);

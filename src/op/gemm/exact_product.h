@@ -12,7 +12,7 @@
 /// another has a sum of at least 2 in most columns: a part that a kernel leaves out, computes twice or takes
 /// from another place changes them. The sums stay so small that all partial sums of neighbouring K, in fp32,
 /// fp16 and bf16, are exact. So a result is right bit for bit, or it is wrong: no tolerance hides a fault,
-/// and no rounding looks like one. (After GELU, which is no exact function, a tolerance decides.)
+/// and no rounding passes for one. (GELU's values have to be rounded: there, a tolerance decides.)
 ///
 /// A(i,k) = r(i) s(k) and B(k,j) = t(j) s(k) p(j,k), with factors r, t of +-1 and +-2, signs s, and 16 walks
 /// of signs p that turn back before they are 64 away from 0. Then C(i,j) = r(i) t(j) times the end of a walk.
@@ -49,7 +49,6 @@ class ExactProduct {
   std::size_t bytes_b() const noexcept { return bytes(b_); }
   std::size_t bytes_c() const noexcept { return bytes(c_); }
   std::size_t bytes_bias() const noexcept;
-
   /// Gaps between lines and items hold other numbers, so reading there is a fault that shows.
   void fill_a(std::span<std::byte> to) const { fill(to, a_, false); }
   void fill_b(std::span<std::byte> to) const { fill(to, b_, true); }

@@ -1,5 +1,6 @@
 #include "provider/cublaslt/cublaslt.h"
 
+#include <algorithm>
 #include <array>
 
 #include "provider/cublaslt/library_numbers.h"
@@ -141,6 +142,26 @@ std::optional<CublasLtNumbers> library_numbers(const CublasLtConfig& c) {
                          .custom = static_cast<std::uint32_t>(c.custom),
                          .inner = static_cast<std::uint16_t>(c.inner),
                          .cluster = static_cast<std::uint16_t>(cluster->number)};
+}
+
+std::optional<CublasLtConfig> config_of(const CublasLtNumbers& n, std::int32_t version) {
+  const NamedSizes* const tile = find_number(library_tiles(), n.tile);
+  const NamedSizes* const stages = find_number(library_stages(), n.stages);
+  const NamedSizes* const cluster = find_number(library_clusters(), n.cluster);
+  if (!tile || !stages || !cluster || n.split_k < -1) return std::nullopt;
+  return CublasLtConfig{.version = version,
+                        .algorithm = n.id,
+                        .tile_m = tile->second,
+                        .tile_n = tile->first,
+                        .tile_k = stages->first,
+                        .stages = stages->second,
+                        .split_k = std::max(n.split_k, 0),
+                        .reduction = static_cast<std::int32_t>(n.reduction),
+                        .swizzle = static_cast<std::int32_t>(n.swizzle),
+                        .custom = static_cast<std::int32_t>(n.custom),
+                        .inner = n.inner,
+                        .cluster_m = cluster->second,
+                        .cluster_n = cluster->first};
 }
 
 }  // namespace kscout

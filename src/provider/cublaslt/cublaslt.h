@@ -52,6 +52,8 @@ struct CublasLtNumbers {
 /// Nothing for a suggestion, and for a tile, stages or a cluster that the library's header at the build had
 /// no number for (library_numbers.h).
 std::optional<CublasLtNumbers> library_numbers(const CublasLtConfig& config);
+/// The reverse: nothing for such numbers.
+std::optional<CublasLtConfig> config_of(const CublasLtNumbers& numbers, std::int32_t version);
 
 extern const ConfigSpace cublaslt_gemm_space;
 const Provider& cublaslt_provider();
