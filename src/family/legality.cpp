@@ -239,10 +239,9 @@ Verdict rule_verdict(ProblemRef problem, const KernelConfig& asked, const Device
   fixed.set("d", device);
   fixed.set("s", signature);
   const Verdict legal = rules.legal.verdict(fixed);
+  if (legal.status == VerdictStatus::refused) return legal;
   const expr::Inputs inputs = inputs_of(rules.applicability.program(), problem, signature, config, device);
   Verdict applicable = rules.applicability.verdict(inputs);
-  const bool is_wrong = applicable.status == VerdictStatus::refused && !applicable.since.empty();
-  if (legal.status == VerdictStatus::refused && !is_wrong) return legal;
   if (applicable.status == VerdictStatus::refused) return applicable;
   if (std::string why = unknown_config(config, rules.releases); !why.empty())
     return {.because = std::move(why)};

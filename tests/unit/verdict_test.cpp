@@ -49,6 +49,8 @@ TEST(Verdict, OtherRulesRefuseWithoutARelease) {
   EXPECT_EQ(legal.since, "");
   const Verdict rows = verdict(make_gemm(16, 8, 4603, DType::bf16), nine_slices());
   EXPECT_EQ(rows.rule, "rows-16-byte-aligned");
+  const GemmProblem both = make_gemm(16, 12, 4616, DType::bf16);  // and the end of K is left out
+  EXPECT_EQ(verdict(both, nine_slices()).since, "cuBLASLt 13.1.0") << "what is wrong comes first";
   const Verdict other = verdict(parse_any_problem("conv_fwd:8x64x56x56:128x3x3:bf16"), nine_slices());
   EXPECT_EQ(other.status, VerdictStatus::refused);
   EXPECT_EQ(other.rule, "operation");
