@@ -27,7 +27,7 @@ class RuleGroup {
     std::ranges::copy_if(file.rules, std::back_inserter(rules_),
                          [&](const Rule& rule) { return rule.kind == kind && !rule.slow; });
     // That results are wrong is what a caller most needs to know.
-    std::ranges::stable_partition(rules_, [](const Rule& rule) { return !rule.since.empty(); });
+    std::stable_partition(rules_.begin(), rules_.end(), [](const Rule& rule) { return !rule.since.empty(); });
     // Applicability rules are self-contained: models store them without the terms of the file.
     const bool for_problems = kind == RuleKind::applicability;
     program_ = expr::Program::compile(
