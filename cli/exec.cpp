@@ -40,6 +40,7 @@ struct ExecOptions {
   bool no_serve = false, refine = false, guard = false, no_guard = false;
   std::string policy = "best", classes;
   std::optional<double> min_gain;  ///< percent
+  std::uint64_t check_results = 0;
 
   bool serves() const noexcept { return !no_serve && !guard; }
   bool guards() const noexcept { return guard || !(no_serve || no_guard); }
@@ -81,8 +82,9 @@ void check_files(const ExecOptions& options) {
                                       {"--min-gain", options.min_gain && options.guard}}) {
     if (given) fail(Errc::invalid_argument, "{} has no effect with {}; leave one of them out", option, mode);
   }
-  if (options.no_serve && options.record.empty() && options.report.empty())
-    fail(Errc::invalid_argument, "nothing to do with --no-serve; give --record FILE, --report FILE, or both");
+  if (options.no_serve && options.record.empty() && options.report.empty() && options.check_results == 0)
+    fail(Errc::invalid_argument,
+         "nothing to do with --no-serve; give --record FILE, --report FILE or --check-results N");
   if (const char* const config = std::getenv("CUBLAS_WORKSPACE_CONFIG");
       options.refine && config && *config) {
     fail(Errc::invalid_argument,
@@ -168,6 +170,11 @@ void run(const ExecOptions& options) {
     setenv("OPENBLAS_THREAD_TIMEOUT", kThreadTimeout, 0);
     setenv("KSCOUT_PRELOAD_MIN_GAIN", fmt::format("{}", options.min_gain.value_or(kMinGain)).c_str(), 1);
   }
+  if (options.check_results > 0) {
+    setenv("KSCOUT_PRELOAD_CHECK_RESULTS", std::to_string(options.check_results).c_str(), 1);
+  } else {
+    unsetenv("KSCOUT_PRELOAD_CHECK_RESULTS");
+  }
   start_policy(options);
   if (options.refine) {
     start_refinement();
@@ -224,6 +231,9 @@ void setup_exec(CLI::App& verb) {
       "--guard", options->guard,
       "only keep wrong results of the library from the program: every other call goes to the library");
   verb.add_flag("--no-guard", options->no_guard, "do not examine whether the library's results are right");
+  verb.add_option("--check-results", options->check_results,
+                  "compare the result of one GEMM in N on a GPU with sums in float64, and say what is wrong")
+      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 53));
   verb.add_flag("--no-serve", options->no_serve, "only record: every call goes to the library");
   verb.callback([options] { run(*options); });
   verb.footer(

@@ -34,6 +34,7 @@
 #include "preload/read_plan.h"
 #include "preload/record.h"
 #include "preload/report.h"
+#include "preload/result_checker.h"
 #include "preload/say.h"
 
 namespace kscout::preload {
@@ -66,6 +67,8 @@ class Core {
     const auto settings = ServeSettings::from_environment(wrong);
     if (is_set("KSCOUT_PRELOAD_GUARD"))
       guard_ = std::make_unique<Guard>(find, wrong.empty() ? settings.db : std::filesystem::path());
+    if (wrong.empty() && settings.check_results > 0)
+      checker_ = std::make_unique<ResultChecker>(find, settings.check_results);
     if (!is_set("KSCOUT_PRELOAD_SERVE")) return;
     if (!wrong.empty()) kscout_say("%s; nothing is served", wrong.c_str());
     gpu_ = std::make_unique<GpuServer>(find, settings, wrong, guard_.get());
@@ -95,6 +98,7 @@ class Core {
           std::tie(product.operands.workspace, product.operands.workspace_bytes) = given->second;
       }
     }
+    const bool checks = checker_ && checker_->is_due(product);
     Watch watch{.on_gpu = timer_.start(place, product.operands.stream)};
     kscout_answer answer = gpu_ ? serve(call, library, product) : kscout_pass;
     if (answer != kscout_served && guard_ && guard_->computes(entry, call, product)) {
@@ -102,6 +106,9 @@ class Core {
       answer = kscout_served;
     }
     watch.gpu = answer == kscout_pass_watched;
+    watch.checks = checks && answer != kscout_served;
+    if (watch.checks) checked = product;
+    if (checks && answer == kscout_served) checker_->check(product);
     errno = error;
     return answered(answer, watch);
   }
@@ -168,6 +175,7 @@ class Core {
     if (watch.cpu) cpu_->after_original();
     if (watch.gpu) gpu_->after_original(status);
     stop(watch, status == 0);
+    if (watch.checks && status == 0) checker_->check(checked);
     errno = error;
   }
   int give_back() noexcept { return gpu_ && gpu_->give_back(); }
@@ -224,6 +232,7 @@ class Core {
     timer_.in_child();
     if (gpu_) gpu_->in_child();
     if (guard_) guard_->in_child();
+    if (checker_) checker_->in_child();
     if (cpu_) cpu_->in_child();
     owner_ = getpid();
     forked_ = true;
@@ -235,12 +244,13 @@ class Core {
 
   /// Who watches the original that this thread is about to call, and which times end with the call.
   struct Watch {
-    bool gpu = false, cpu = false;
+    bool gpu = false, cpu = false, checks = false;
     CallTimer::Call on_gpu = {};
     Record::Place on_cpu = {};
     std::int64_t begin_ns = 0;
   };
   static thread_local Watch watching;
+  static thread_local ProductCall checked;  ///< where Watch::checks is set
 
   class Lock {
    public:
@@ -302,7 +312,7 @@ class Core {
       stop(watch, true);
       return answer;
     }
-    if (!watch.gpu && !watch.cpu && !watch.on_gpu.place && !watch.on_cpu) return kscout_pass;
+    if (!watch.gpu && !watch.cpu && !watch.checks && !watch.on_gpu.place && !watch.on_cpu) return kscout_pass;
     watching = watch;
     return kscout_pass_watched;
   }
@@ -357,6 +367,7 @@ class Core {
     report.add_unread(unread_);
     if (gpu_ && report.any_of_gpu()) report.add(*gpu_);
     if (guard_ && report.any_of_gpu()) report.add(guard_->counts(), wrong_convolutions_);
+    if (checker_ && report.any_of_gpu()) report.add(checker_->counts());
     if (cpu_ && report.any_of_cpu()) report.add(*cpu_);
     report.write(report_);
   }
@@ -383,13 +394,15 @@ class Core {
   std::atomic<bool> forked_ = false;  ///< the counts are those of the parent
   /// Of handles of cuBLAS, given by the program.
   std::unordered_map<void*, std::pair<void*, std::size_t>> workspaces_;
-  std::unique_ptr<Guard> guard_;    ///< null: the library's results are not examined
-  std::unique_ptr<GpuServer> gpu_;  ///< null: calls are not served
-  std::unique_ptr<CpuServer> cpu_;  ///< likewise
+  std::unique_ptr<Guard> guard_;            ///< null: the library's results are not examined
+  std::unique_ptr<ResultChecker> checker_;  ///< null: none is checked
+  std::unique_ptr<GpuServer> gpu_;          ///< null: calls are not served
+  std::unique_ptr<CpuServer> cpu_;          ///< likewise
 };
 
 thread_local bool Core::holding = false;
 thread_local Core::Watch Core::watching;
+thread_local ProductCall Core::checked;
 
 Core* core = nullptr;
 

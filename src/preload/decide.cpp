@@ -61,6 +61,8 @@ ServeSettings ServeSettings::from_environment(std::string& wrong) {
   ServeSettings settings;
   settings.min_gain = number_setting("KSCOUT_PRELOAD_MIN_GAIN", 100 * settings.min_gain, wrong) / 100;
   settings.min_saved_us = number_setting("KSCOUT_PRELOAD_MIN_SAVED_US", settings.min_saved_us, wrong);
+  settings.check_results =
+      static_cast<std::uint64_t>(std::min(number_setting("KSCOUT_PRELOAD_CHECK_RESULTS", 0, wrong), 1e18));
   settings.refine = switch_setting("KSCOUT_PRELOAD_REFINE", wrong);
   if (const char* const config = std::getenv("CUBLAS_WORKSPACE_CONFIG");
       settings.refine && config && *config) {

@@ -46,12 +46,14 @@ struct ServeSettings {
   bool refine = false;
   /// Serves every product of a weight that has a class, by the class (Limits::batch_invariant), and no other.
   bool batch_invariant = false;
+  /// One result in so many is checked; 0: none.
+  std::uint64_t check_results = 0;
   /// Timings of earlier processes; those of this one are added.
   std::filesystem::path db = {};
 
   /// Reads KSCOUT_PRELOAD_MIN_GAIN (percent), KSCOUT_PRELOAD_MIN_SAVED_US, KSCOUT_PRELOAD_REFINE,
-  /// KSCOUT_PRELOAD_POLICY and KSCOUT_DB; `wrong` receives a text for a setting that is no number of at least
-  /// 0, neither 0 nor 1, or no policy.
+  /// KSCOUT_PRELOAD_POLICY, KSCOUT_PRELOAD_CHECK_RESULTS and KSCOUT_DB; `wrong` receives a text for a setting
+  /// that is no number of at least 0, neither 0 nor 1, or no policy.
   static ServeSettings from_environment(std::string& wrong);
   /// Of policy batch-invariant more: a product without a decision would get the library's bits.
   std::size_t most_decisions() const noexcept { return batch_invariant ? 1 << 19 : 1 << 14; }

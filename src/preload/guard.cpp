@@ -355,7 +355,7 @@ bool Guard::computes(kscout_entry entry, const Call& call, const ProductCall& pr
     known = decide(key, {on, [&](const auto& side) { return LibraryProduct::of(find_, entry, call, side); }});
   if (!count(known ? known->verdict : Guarded::unknown)) return false;
   if constexpr (std::is_same_v<Call, kscout_matmul_call>) {
-    return run_by(find_, known->algorithm, call) == 0;
+    return known->product->run_by(known->algorithm, call) == 0;
   } else {
     return known->product->run_by(known->algorithm, on) == 0;
   }

@@ -101,7 +101,7 @@ class Guard {
   struct Decision : BasicDecision<GuardedKey, HostClock> {
     using BasicDecision::BasicDecision;
     Guarded verdict = Guarded::unknown;
-    std::unique_ptr<LibraryProduct> product;  ///< of a call of cuBLAS that is replaced
+    std::unique_ptr<LibraryProduct> product;  ///< of a call that is replaced
     LtAlgorithm algorithm;
   };
   struct Examined;

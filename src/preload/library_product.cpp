@@ -141,6 +141,11 @@ class Product : public LibraryProduct {
                       layouts_[2], on.c, layouts_[3], algorithm.opaque.data(), on.workspace,
                       on.workspace_bytes, on.stream);
   }
+  int run_by(const LtAlgorithm& algorithm, const kscout_matmul_call& c) const override {
+    return lt_.matmul(c.handle, c.operation, c.alpha, c.a, c.layout_a, c.b, c.layout_b, c.beta, c.c,
+                      c.layout_c, c.d, c.layout_d, algorithm.opaque.data(), c.workspace, c.workspace_bytes,
+                      c.stream);
+  }
   std::optional<CublasLtConfig> config_of(const LtAlgorithm& algorithm, std::int32_t release) const override {
     CublasLtNumbers n;
     bool is_known = true;
@@ -297,12 +302,6 @@ std::unique_ptr<LibraryProduct> LibraryProduct::of(kscout_find find, kscout_entr
   if (!lt.is_complete) return nullptr;
   auto made = std::make_unique<MatmulProduct>(lt, call, side);
   return made->is_complete() ? std::move(made) : nullptr;
-}
-
-int run_by(kscout_find find, const LtAlgorithm& algorithm, const kscout_matmul_call& c) {
-  return Lt(find).matmul(c.handle, c.operation, c.alpha, c.a, c.layout_a, c.b, c.layout_b, c.beta, c.c,
-                         c.layout_c, c.d, c.layout_d, algorithm.opaque.data(), c.workspace, c.workspace_bytes,
-                         c.stream);
 }
 
 }  // namespace kscout::preload

@@ -65,14 +65,12 @@ class LibraryProduct {
   /// What the library would run, best first, none with a larger workspace; then the first of them without
   /// split K, where that is allowed.
   virtual std::vector<LtAlgorithm> suggestions(const CallOperands& aligned_as) const = 0;
-  /// Both on operands of ours.
   virtual int run_by(const LtAlgorithm& algorithm, const CallOperands& on) const = 0;
+  /// The same, of another call of the same problem by cublasLtMatmul(): on its operands and descriptors.
+  virtual int run_by(const LtAlgorithm& algorithm, const kscout_matmul_call& call) const = 0;
   /// Nothing where this build has no name for a number of the algorithm (library_numbers.h).
   virtual std::optional<CublasLtConfig> config_of(const LtAlgorithm& algorithm,
                                                   std::int32_t release) const = 0;
 };
-
-/// The same call by another algorithm, on the program's operands and descriptors.
-int run_by(kscout_find find, const LtAlgorithm& algorithm, const kscout_matmul_call& call);
 
 }  // namespace kscout::preload

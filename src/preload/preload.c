@@ -3,7 +3,7 @@
  *
  * LD_PRELOAD loads this library into every process, so it needs nothing but libc. The core
  * (libkscout_preload_core.so) is opened at the first call, with local scope, and only where
- * KSCOUT_PRELOAD_SERVE, KSCOUT_PRELOAD_RECORD or KSCOUT_PRELOAD_REPORT asks for something. */
+ * one of is_wanted() asks for something. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -33,7 +33,8 @@ static const char* setting(const char* name) {
 }
 static int is_wanted(void) {
   return setting("KSCOUT_PRELOAD_SERVE") || setting("KSCOUT_PRELOAD_GUARD") ||
-         setting("KSCOUT_PRELOAD_RECORD") || setting("KSCOUT_PRELOAD_REPORT");
+         setting("KSCOUT_PRELOAD_CHECK_RESULTS") || setting("KSCOUT_PRELOAD_RECORD") ||
+         setting("KSCOUT_PRELOAD_REPORT");
 }
 
 static void finish(void) {
@@ -144,8 +145,10 @@ int is_served(const struct kscout_core* core, enum kscout_answer answer) {
   return answer == kscout_served;
 }
 int end(int status) {
-  if (watching) watching->after_original(status);
-  watching = NULL;
+  if (inside == 1 && watching) { /* calls that the original makes itself end before */
+    watching->after_original(status);
+    watching = NULL;
+  }
   --inside;
   return status;
 }

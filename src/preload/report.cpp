@@ -81,6 +81,11 @@ void Report::add(const Guard::Counts& counts, std::uint64_t wrong_convolutions) 
          whole(wrong_convolutions));
 }
 
+void Report::add(const ResultChecker::Counts& counts) noexcept {
+  line("  %llu results checked: %llu of them are wrong, the largest difference is %.3g of its tolerance\n",
+       whole(counts.checked), whole(counts.wrong), counts.largest.load());
+}
+
 void Report::add(const Tally& tally) noexcept {
   if (tally.contests)
     line("  %llu problems timed by --refine: %llu of them keep the library's kernel, %llu are not finished\n",

@@ -20,6 +20,7 @@
 #include "preload/cpu.h"
 #include "preload/gpu.h"
 #include "preload/guard.h"
+#include "preload/result_checker.h"
 
 namespace kscout::preload {
 
@@ -33,6 +34,7 @@ class Report {
   void add_unread(std::span<const std::uint64_t> unread) noexcept;
   void add(const GpuServer& server) noexcept;
   void add(const CpuServer& server) noexcept;
+  void add(const ResultChecker::Counts& counts) noexcept;
   void add(const Guard::Counts& counts, std::uint64_t wrong_convolutions) noexcept;
 
   bool any_of_gpu() const noexcept { return any_of_gpu_; }

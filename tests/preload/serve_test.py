@@ -178,6 +178,27 @@ class ServeTest(unittest.TestCase):
                                   text=True, capture_output=True, check=True)
             self.assertIn(f"_{epilogue}_v130100__{pick}", done.stdout)
 
+    def test_results_are_checked(self):
+        guarded = os.path.join(TESTS, "preload_guarded")
+        for words, fault, counts, one_of in ((["gemm", "matmul", "sgemm", "batched"], "", "4 results checked: 0", 1),
+                                             (["gemm", "matmul", "gemm_fp32_result"], "tail", "3 results checked: 3", 1),
+                                             (["matmul_fp16", "matmul_bias"], "tail", "1 results checked: 1", 1),
+                                             (["gemm"] * 5, "tail", "2 results checked: 2", 2),
+                                             (["gemm_adds", "gemm_captured", "gemm_gpu_factors", "matmul"], "tail", "1 results checked: 1", 1)):
+            done = subprocess.run([KSCOUT, "exec", "--no-serve", "--report", "-", "--check-results", str(one_of), "--", guarded, *words],
+                                  env={**self.env, "STAND_IN_FAULT": fault}, text=True, capture_output=True, check=True, timeout=60)
+            self.assertRegex(done.stderr, rf"\n  {counts} of them are wrong, the largest", words)
+            said = re.findall(r"^kscout exec: (gemm:16x24x4096:\S+): a result is wrong: .*\(tolerance", done.stderr, re.M)
+            self.assertEqual(len(said), 0 if not fault else len({word.replace("matmul", "gemm") for word in words if word in
+                             ("gemm", "matmul", "gemm_fp32_result", "matmul_fp16")}), "once for a problem")
+        self.assertEqual(self.exec("gemm", "matmul", options=["--check-results", "1"], HOST_GPU_SKIP=""), ["served"] * 2)
+        self.assertIn("2 results checked: 0 of them", self.text(self.report))
+
+    def test_without_a_module_results_are_not_checked(self):
+        done = subprocess.run([KSCOUT, "exec", "--guard", "--check-results", "1", "--", SERVED, "gemm", "gemm"], text=True, capture_output=True,
+                              env={**self.env, "KSCOUT_CUDA_MODULE": "/absent"}, check=True, timeout=60)
+        self.assertEqual(done.stderr.count("results are checked no more: "), 1)
+
     # ---- passed on
 
     def test_calls_that_ask_for_something_else_are_passed_on(self):
