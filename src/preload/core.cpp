@@ -65,12 +65,13 @@ class Core {
     counts_problems_ = !report_.empty() || !file_setting("KSCOUT_PRELOAD_RECORD").empty();
     std::string wrong;
     const auto settings = ServeSettings::from_environment(wrong);
-    if (is_set("KSCOUT_PRELOAD_GUARD"))
-      guard_ = std::make_unique<Guard>(find, wrong.empty() ? settings.db : std::filesystem::path());
+    const bool serves = is_set("KSCOUT_PRELOAD_SERVE"), guards = is_set("KSCOUT_PRELOAD_GUARD");
+    if (!wrong.empty() && (serves || guards))
+      kscout_say("%s; nothing is served%s", wrong.c_str(), guards ? ", and no verdict is stored" : "");
+    if (guards) guard_ = std::make_unique<Guard>(find, wrong.empty() ? settings.db : std::filesystem::path());
     if (wrong.empty() && settings.check_results > 0)
       checker_ = std::make_unique<ResultChecker>(find, settings.check_results);
-    if (!is_set("KSCOUT_PRELOAD_SERVE")) return;
-    if (!wrong.empty()) kscout_say("%s; nothing is served", wrong.c_str());
+    if (!serves) return;
     gpu_ = std::make_unique<GpuServer>(find, settings, wrong, guard_.get());
     if (wrong.empty()) cpu_ = std::make_unique<CpuServer>(settings);
   }

@@ -64,7 +64,9 @@ struct Product {
   bool accumulate = false;
 };
 
-Unread set_types(const Product& product, GemmProblem& p) noexcept {
+// Inlined, like set_problem(): a product that is stored and loaded again costs each call more than reading
+// it.
+[[gnu::always_inline]] inline Unread set_types(const Product& product, GemmProblem& p) noexcept {
   const auto a = dtype_of(product.b.type), b = dtype_of(product.a.type), c = dtype_of(product.c.type);
   if (!a || !b || !c) return Unread::types;
   p.dtype_a = *a;
@@ -106,9 +108,8 @@ std::int64_t leading(std::int64_t given, std::int64_t packed) noexcept {
   return given == packed ? 0 : given > packed ? given : -1;
 }
 
-Unread set_problem(const Product& product, GemmProblem& problem) noexcept {
+[[gnu::always_inline]] inline Unread set_problem(const Product& product, GemmProblem& p) noexcept {
   if (product.m < 1 || product.n < 1 || product.k < 1 || product.batch < 1) return Unread::sizes;
-  GemmProblem p;
   p.m = product.n;
   p.n = product.m;
   p.k = product.k;
@@ -122,9 +123,7 @@ Unread set_problem(const Product& product, GemmProblem& problem) noexcept {
   if (p.batch > 1 && (product.a.stride == 0 || product.b.stride == 0)) return Unread::batch;
   p.epilogue = product.epilogue;
   p.accumulate = product.accumulate;
-  if (const Unread why = set_types(product, p); why != Unread::none) return why;
-  problem = p;
-  return Unread::none;
+  return set_types(product, p);
 }
 
 /// Whether a factor of this type (a cudaDataType_t) in the host's memory is 0.
@@ -142,9 +141,9 @@ class Attributes {
   using Get = int (*)(void*, int, void*, std::size_t, std::size_t*);
   Attributes(Get get, void* descriptor) noexcept : get_(get), descriptor_(descriptor) {}
 
-  /// The default where a release does not know the attribute.
+  /// The default where a release does not know the attribute. Not inlined: dozens of copies are slower.
   template <class V>
-  V value(int attribute, V otherwise) const noexcept {
+  [[gnu::noinline]] V value(int attribute, V otherwise) const noexcept {
     V read = otherwise;
     std::size_t written = 0;
     if (get_(descriptor_, attribute, &read, sizeof read, &written) == 0 && written == sizeof read)

@@ -158,7 +158,8 @@ struct CallDetails {
 
 /// A call of a GPU's library, read once for all who need something of it.
 struct ProductCall {
-  GemmProblem problem;  ///< where beta lies in the GPU's memory: as if it were 0
+  ProductCall() noexcept {}  // NOLINT: "= default" would clear it as a whole, with a slow "rep stos"
+  GemmProblem problem;       ///< where beta lies in the GPU's memory: as if it were 0
   CallDetails details;
   Operands operands;                  ///< the workspace of a handle of cuBLAS is the caller's matter
   Outcome outcome = Outcome::served;  ///< another: why only the library can compute it
@@ -169,7 +170,7 @@ int scale_type_of(int compute) noexcept;
 /// The compute type that cuBLASLt has for a call of cuBLAS.
 int lt_compute_of(const kscout_gemm_call& call, int math_mode) noexcept;
 
-/// Sets `found`, unless a reason is returned.
+/// Sets `found`, a new one; where a reason is returned, it means nothing.
 Unread read(const kscout_gemm_call& call, const Library& library, ProductCall& found) noexcept;
 Unread read(const kscout_matmul_call& call, const Library& library, ProductCall& found) noexcept;
 Unread read(const kscout_blas_call& call, GemmProblem& problem) noexcept;

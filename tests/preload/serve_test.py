@@ -530,6 +530,9 @@ class ServeTest(unittest.TestCase):
                               text=True, capture_output=True, timeout=120, check=False)
         self.assertEqual(done.stdout.splitlines()[1:], ["gemm passed"])
         self.assertIn("KSCOUT_PRELOAD_REFINE=yes is neither 0 nor 1; nothing is served", done.stderr)
+        done = subprocess.run([SERVED, "gemm"], env={**env, "KSCOUT_PRELOAD_SERVE": "0", "KSCOUT_PRELOAD_GUARD": "1"},
+                              text=True, capture_output=True, timeout=120, check=False)
+        self.assertIn("MIN_GAIN=much is no number of at least 0; nothing is served, and no verdict is stored", done.stderr)
         done = subprocess.run([SERVED, "gemm", "gemm"], env={**env, "KSCOUT_PRELOAD_MIN_GAIN": "2", "KSCOUT_PRELOAD_REFINE": "1",
                                                              "CUBLAS_WORKSPACE_CONFIG": ":4096:8"},
                               text=True, capture_output=True, timeout=120, check=False)
