@@ -195,12 +195,7 @@ void CpuServer::compute(Running& running, const Operands& operands) {
   const FloatingPoint guard;
   Decision& one = running.decision;
   try {
-    running.launch->run(GemmBuffers{.a = operands.a,
-                                    .b = operands.b,
-                                    .c = operands.c,
-                                    .alpha = operands.alpha,
-                                    .beta = operands.beta},
-                        running.memory);
+    running.launch->run(buffers_of(operands, {}), running.memory);
   } catch (const std::exception& error) {
     // With beta 0 the BLAS overwrites all of C.
     if (one.can_fail && operands.beta != 0) {

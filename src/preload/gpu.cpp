@@ -34,16 +34,12 @@ namespace kscout::preload {
 namespace {
 
 constexpr Limits kLimits = {.deterministic = true};
-constexpr std::uintptr_t kLineAlignment = 16, kWorkspaceAlignment = 256;
+constexpr std::uintptr_t kWorkspaceAlignment = 256;
 /// Larger workspaces are reserved for captures only by calls on a stream other than the default one, on which
 /// programs warm up before they capture.
 constexpr std::size_t kSmallReserve = std::size_t{64} << 20;
 /// A GPU takes no longer for these than a call costs the CPU.
 constexpr double kSmallFlop = 2e6;
-
-bool is_aligned(const void* address, std::uintptr_t alignment) noexcept {
-  return reinterpret_cast<std::uintptr_t>(address) % alignment == 0;
-}
 
 /// Whether a config stands for the first suggestion of the library.
 bool is_first_suggestion(const KernelConfig& config) {
@@ -235,14 +231,7 @@ Outcome GpuServer::try_serve(const GemmProblem& problem, Decision* one, const Op
   }
   try {
     const std::scoped_lock lock(one->running);
-    one->launch->run(GemmBuffers{.a = operands.a,
-                                 .b = operands.b,
-                                 .c = operands.c,
-                                 .alpha = operands.alpha,
-                                 .beta = operands.beta,
-                                 .bias = operands.bias,
-                                 .space = gpu_->space()},
-                     workspace, {operands.stream});
+    one->launch->run(buffers_of(operands, gpu_->space()), workspace, {operands.stream});
   } catch (...) {
     one->failed = true;
     if (turn.timed) add(*one, turn, span, false);

@@ -15,11 +15,14 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <kscout/backend.h>
 #include <kscout/family.h>
 
+#include "backend/cuda/cuda_backend.h"
 #include "core/problem_text.h"
 #include "preload/apart.h"
 #include "preload/say.h"
+#include "provider/hopper/hopper_time.h"
 
 namespace kscout::preload {
 
@@ -142,6 +145,22 @@ bool is_erratum(ProblemRef problem, const KernelConfig& config) {
   return verdict.status == VerdictStatus::refused && !verdict.since.empty();
 }
 
+/// The kernel of ours that is predicted to be the fastest, out of those that need no workspace; null where
+/// none takes the problem on this GPU.
+std::unique_ptr<Launch> own_kernel(const GemmProblem& problem, int device) try {
+  if (!cuda_missing().empty()) return nullptr;
+  use_cuda_device(device);
+  Backend& gpu = cuda_backend();
+  for (const auto& [hopper, us] : hopper_times(problem, gpu.device())) {
+    const KernelConfig config = hopper.kernel_config();
+    if (hopper_workspace_bytes(problem, hopper) == 0 && gpu.refusal(problem, config).empty())
+      return gpu.prepare(problem, config);
+  }
+  return nullptr;
+} catch (const Error&) {  // the library has to compute it
+  return nullptr;
+}
+
 void* output_of(const kscout_gemm_call& call) { return call.c; }
 void* output_of(const kscout_matmul_call& call) { return call.d; }
 Algorithm algorithm_of(const kscout_gemm_call& call) { return {static_cast<std::uint64_t>(call.algorithm)}; }
@@ -227,6 +246,7 @@ class Guard::Examination {
 
 /// A call, whichever its function is. Its operands are the program's.
 struct Guard::Examined {
+  const ProductCall& read;
   CallOperands operands;
   std::function<std::unique_ptr<LibraryProduct>(const SideReferences&)> product;
 };
@@ -302,6 +322,7 @@ bool Guard::recall(Decision& decision, const Examined& call) {
 
 void Guard::remember(const Decision& decision) {
   constexpr std::size_t kAtOnce = 256;
+  if (decision.own) return;  // each process has to prepare it
   const std::string device = device_name(decision.key.device);
   if (device.empty() || library_.empty()) return;
   const bool replaced = decision.verdict == Guarded::replaced;
@@ -318,8 +339,9 @@ void Guard::tell(const Decision& decision, const std::string& fault) noexcept {
   const bool avoided = decision.verdict == Guarded::replaced;
   if (avoided && told_.exchange(true)) return;
   kscout_say("%s: the library computes it wrong (%s); %s", print(decision.key.problem).c_str(), fault.c_str(),
-             avoided ? "another of its algorithms computes it (--report counts such calls)"
-                     : "nothing else computes it right");
+             !avoided       ? "nothing else computes it right"
+             : decision.own ? "a kernel of KernelScout computes it (--report counts such calls)"
+                            : "another of its algorithms computes it (--report counts such calls)");
 }
 
 void Guard::store() noexcept {
@@ -350,9 +372,11 @@ bool Guard::computes(kscout_entry entry, const Call& call, const ProductCall& pr
                         .workspace = operands.workspace,
                         .workspace_bytes = operands.workspace_bytes,
                         .stream = operands.stream};
-  const Decision* known = decisions_.find(key);
+  Decision* known = decisions_.find(key);
   if (!known)
-    known = decide(key, {on, [&](const auto& side) { return LibraryProduct::of(find_, entry, call, side); }});
+    known = decide(
+        key, {product, on, [&](const auto& side) { return LibraryProduct::of(find_, entry, call, side); }});
+  if (known && known->own) return count(runs_own(*known, product) ? Guarded::replaced : Guarded::unavoidable);
   if (!count(known ? known->verdict : Guarded::unknown)) return false;
   if constexpr (std::is_same_v<Call, kscout_matmul_call>) {
     return known->product->run_by(known->algorithm, call) == 0;
@@ -428,29 +452,57 @@ void Guard::examine(Decision& decision, const Examined& call) {
     decision.product = std::move(product);
     break;
   }
+  if (decision.verdict != Guarded::replaced) replace_by_own(decision, call);
   remember(decision);
   tell(decision, examination.fault());
 }
 
+void Guard::replace_by_own(Decision& decision, const Examined& call) {
+  const GuardedKey& key = decision.key;
+  void *current = nullptr, *primary = nullptr;
+  if (call.read.outcome != Outcome::served || driver_.current(&current) != 0 ||
+      driver_.retain(&primary, key.device) != 0 || current != primary)
+    return;
+  auto own = own_kernel(key.problem, key.device);
+  if (!own || verdict_of(key.problem, *own, call.read.operands, cuda_backend().space()) != Guarded::right)
+    return;
+  decision.verdict = Guarded::replaced;
+  decision.own = std::move(own);
+}
+
+bool Guard::runs_own(Decision& decision, const ProductCall& product) noexcept try {
+  const Operands& on = product.operands;
+  if (product.outcome != Outcome::served || on.alpha == 0 || !is_aligned(on.bias, kLineAlignment))
+    return false;
+  const std::scoped_lock lock(decision.running);
+  decision.own->run(buffers_of(on, cuda_backend().space()), nullptr, {on.stream});
+  return true;
+} catch (...) {  // the library computes it
+  return false;
+}
+
 bool Guard::is_wrong(const GemmProblem& problem, Launch& launch, const Operands& like, MemorySpace space) {
-  if (!driver_.has_copies() || !is_suspicious(problem) || !ExactProduct::knows(problem)) return false;
+  return is_suspicious(problem) && verdict_of(problem, launch, like, space) == Guarded::unavoidable;
+}
+
+Guarded Guard::verdict_of(const GemmProblem& problem, Launch& launch, const Operands& like,
+                          MemorySpace space) {
+  if (!driver_.has_copies() || !ExactProduct::knows(problem)) return Guarded::unknown;
   const CallOperands operands{.a = like.a, .b = like.b, .c = like.c, .stream = like.stream};
   Examination examination(driver_, problem, {}, operands, launch.workspace_bytes());
-  if (!examination.is_ready()) return false;
-  const GemmBuffers buffers{.a = examination.a(),
-                            .b = examination.b(),
-                            .c = examination.c(),
-                            .alpha = 1,
-                            .beta = problem.accumulate ? 1.0 : 0.0,
-                            .bias = has_bias(problem.epilogue) ? examination.references().bias : nullptr,
-                            .space = space};
+  if (!examination.is_ready()) return Guarded::unknown;
+  const Operands side{.a = examination.a(),
+                      .b = examination.b(),
+                      .bias = has_bias(problem.epilogue) ? examination.references().bias : nullptr,
+                      .c = examination.c(),
+                      .beta = problem.accumulate ? 1.0 : 0.0};
   const Guarded verdict = examination.verdict_of([&] {
-    launch.run(buffers, examination.workspace(), {like.stream});
+    launch.run(buffers_of(side, space), examination.workspace(), {like.stream});
     return 0;
   });
   counts_.picks.fetch_add(1, std::memory_order_relaxed);
   if (verdict == Guarded::unavoidable) counts_.wrong_picks.fetch_add(1, std::memory_order_relaxed);
-  return verdict == Guarded::unavoidable;
+  return verdict;
 }
 
 }  // namespace kscout::preload

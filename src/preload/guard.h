@@ -10,13 +10,12 @@
 /// each such problem reaches the library, the guard lets the library compute a product of the same sizes,
 /// layouts, types, alignments and workspace, by the same function on the same handle and stream, on operands
 /// whose exact result is known (op/gemm/exact_product.h). Where the result is wrong, other algorithms that
-/// the library suggests are tried in the same way; the first one that is right computes the program's calls
-/// of this problem. All other calls reach the library as they are.
+/// the library suggests are tried in the same way, and then a kernel of ours; the first one that is right
+/// computes the program's calls of this problem. All other calls reach the library as they are.
 ///
-/// Of problems that are not suspicious, one in 1,000 is examined, too. Where
-/// nothing may run besides, while a graph is captured, or nothing can be examined, the algorithms that are
-/// known to be wrong (docs/errata.md) are avoided all the same. Verdicts are kept in the file of `kscout db`.
-/// Thread-safe.
+/// Of problems that are not suspicious, one in 1,000 is examined, too. Where nothing may run besides, while a
+/// graph is captured, or nothing can be examined, the algorithms that are known to be wrong (docs/errata.md)
+/// are avoided all the same. Verdicts are kept in the file of `kscout db`. Thread-safe.
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -101,8 +100,10 @@ class Guard {
   struct Decision : BasicDecision<GuardedKey, HostClock> {
     using BasicDecision::BasicDecision;
     Guarded verdict = Guarded::unknown;
-    std::unique_ptr<LibraryProduct> product;  ///< of a call that is replaced
+    std::unique_ptr<LibraryProduct> product;  ///< of a call that is replaced by `algorithm`
     LtAlgorithm algorithm;
+    std::unique_ptr<Launch> own;  ///< a kernel of ours: of a call that is replaced by it
+    std::mutex running;           ///< `own` runs in one thread at a time
   };
   struct Examined;
   class Examination;
@@ -110,6 +111,12 @@ class Guard {
   /// Null: it could not be examined now.
   Decision* decide(const GuardedKey& key, const Examined& call) noexcept;
   void examine(Decision& decision, const Examined& call);
+  /// Replaces a call by a kernel of ours, where one takes the problem and is right.
+  void replace_by_own(Decision& decision, const Examined& call);
+  /// Returns whether `own` computed the call.
+  static bool runs_own(Decision& decision, const ProductCall& product) noexcept;
+  /// Of a kernel of ours, on operands of the same alignments.
+  Guarded verdict_of(const GemmProblem& problem, Launch& launch, const Operands& like, MemorySpace space);
   /// Decides by the errata alone. Runs and allocates nothing on the GPU.
   void look_up(Decision& decision, const Examined& call);
   /// Takes the verdict of an earlier process. Returns whether there is one.

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include <kscout/launch.h>
 #include <kscout/problem.h>
 
 #include "preload/calls.h"
@@ -118,6 +119,16 @@ struct Operands {
   std::size_t workspace_bytes = 0;
   void* stream = nullptr;
 };
+
+/// That kernels of ours need of a line or of a bias, unless they take any address.
+inline constexpr std::uintptr_t kLineAlignment = 16;
+inline bool is_aligned(const void* address, std::uintptr_t alignment) noexcept {
+  return reinterpret_cast<std::uintptr_t>(address) % alignment == 0;
+}
+inline GemmBuffers buffers_of(const Operands& on, const MemorySpace& space) noexcept {
+  return {
+      .a = on.a, .b = on.b, .c = on.c, .alpha = on.alpha, .beta = on.beta, .bias = on.bias, .space = space};
+}
 
 /// A few multiplications: std::hash of all fields takes longer than the rest of a call.
 inline std::size_t quick_hash(const GemmProblem& p) noexcept {

@@ -25,6 +25,7 @@
 #include "backend/cuda/module.h"
 #include "backend/cuda/module/hopper_conv_tiles.h"
 #include "instruments/elements.h"
+#include "op/gemm/gemm_reference.h"
 
 namespace kscout::cuda {
 namespace {
@@ -140,7 +141,9 @@ class HostMatmul final : public Matmul {
           double value = call.alpha * static_cast<double>(sum);
           if (call.beta != 0) value += call.beta * load(c, call.c, c.at(item, i, j));
           if (call.bias) value += load(c, call.bias, j);
-          with_element(s_.dtype_c, [&]<class E>() { E::store(call.c, c.at(item, i, j), value); });
+          with_element(s_.dtype_c, [&]<class E>() {
+            E::store(call.c, c.at(item, i, j), apply_epilogue(s_.epilogue, value));
+          });
         }
       }
     }

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """The guard of kscout exec, on a program that calls stand-ins for cuBLAS, cuBLASLt and the driver, which compute wrong results on
-request (stand_in_product.c).
+request (stand_in_product.c). MODULE is one of backend cuda whose GPU is the CPU (tests/libraries/host_gpu.cpp).
 
-    guard_test.py FOLDER_OF_PROGRAMS FOLDER_OF_TEST_PROGRAMS [TEST...]
+    guard_test.py FOLDER_OF_PROGRAMS FOLDER_OF_TEST_PROGRAMS MODULE [TEST...]
 """
 import os
 import re
@@ -12,7 +12,7 @@ import sys
 import tempfile
 import unittest
 
-PROGRAMS, TESTS = (os.path.abspath(path) for path in sys.argv[1:3])
+PROGRAMS, TESTS, MODULE = (os.path.abspath(path) for path in sys.argv[1:4])
 KSCOUT, GUARDED = os.path.join(PROGRAMS, "kscout"), os.path.join(TESTS, "preload_guarded")
 GEMMS = ["gemm", "gemm_fp16", "gemm_64", "gemm_fp32_result", "gemm_adds", "batched", "batched_64", "batched_fp32_result", "sgemm",
          "sgemm_batched", "gemm_gpu_factors"]
@@ -78,6 +78,17 @@ class GuardTest(unittest.TestCase):
         self.assertEqual(answers[1][1], 1)
         self.assertEqual(self.counted("wrong results could not be avoided"), 3)
         self.assertEqual(len(re.findall("nothing else computes it right", self.said)), 2, "once for each problem and function")
+
+    def test_where_all_are_wrong_a_kernel_of_ours_computes(self):
+        for word in ("gemm", "gemm_fp16", "matmul", "matmul_bias"):
+            self.assertEqual(self.exec(word, word, STAND_IN_WRONG="1000", KSCOUT_CUDA_MODULE=MODULE)[1], ("right", 0), word)
+            self.assertEqual(self.counted("wrong results avoided"), 2)
+            self.assertRegex(self.said, r"; a kernel of KernelScout computes it \(--report counts such calls\)\n\Z")
+        again = self.exec("gemm", keep=True, STAND_IN_WRONG="1000", KSCOUT_CUDA_MODULE=MODULE)
+        self.assertEqual([word for word, _ in again], ["right"], "it is prepared anew")
+        for word in ("gemm_fp32_result", "batched", "sgemm"):
+            self.exec(word, STAND_IN_WRONG="1000", KSCOUT_CUDA_MODULE=MODULE)
+            self.assertEqual(self.counted("wrong results could not be avoided"), 1, word)
 
     def test_nothing_runs_in_a_capture(self):
         answers = self.exec("gemm_captured", "gemm", "gemm_captured")
@@ -168,4 +179,4 @@ class GuardTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0], *sys.argv[3:]], verbosity=2)
+    unittest.main(argv=[sys.argv[0], *sys.argv[4:]], verbosity=2)

@@ -16,7 +16,8 @@ enum { kWorkspace = 1 << 20 };
 static struct stand_in_handle handle;
 static char a[ITEMS * K * M * 4] __attribute__((aligned(256))),
     b[ITEMS * K * COLUMNS * 4] __attribute__((aligned(256))),
-    c[ITEMS * M * COLUMNS * 4] __attribute__((aligned(256))), bias[M * 4], workspace[kWorkspace];
+    c[ITEMS * M * COLUMNS * 4] __attribute__((aligned(256))), bias[M * 4] __attribute__((aligned(256))),
+    workspace[kWorkspace];
 static const float one = 1, zero = 0;
 
 static void put(void* to, int type, long at, int value) {
