@@ -28,7 +28,7 @@ class Style(unittest.TestCase):
             return check(folder)
 
     def test_words_are_found_in_text_names_and_over_line_breaks(self):
-        found = self.found(words.complaints, CONTRIBUTING_md=TABLE, README_md="Fine.\nA Serve\nrule.\n", src__doomed_cpp="int x;\n",
+        found = self.found(words.complaints, tests__docs__words_md=TABLE, README_md="Fine.\nA Serve\nrule.\n", src__doomed_cpp="int x;\n",
                            src__a_cpp="// a serve\n// rule\nint record_doomed = kLeastBytes;\n", docs__p_md="`sweep --again`\n")
         self.assertEqual([f.split(" (")[0] for f in found],
                          ["src/a.cpp:1: 'serve // rule'", "src/a.cpp:3: 'record_doomed'", "src/a.cpp:3: 'kLeastBytes'",
@@ -36,7 +36,7 @@ class Style(unittest.TestCase):
 
     def test_other_words_pass(self):
         text = "again, a server ruled; undoomedly; kLeast; served rules\n"
-        self.assertEqual(self.found(words.complaints, CONTRIBUTING_md=TABLE, README_md=text, src__a_cpp=text), [])
+        self.assertEqual(self.found(words.complaints, tests__docs__words_md=TABLE, README_md=text, src__a_cpp=text), [])
 
     def test_every_match_of_a_form_contains_its_literals(self):
         for form, parts in (("opinions?", ["opinion"]), (r"\w*doomed", ["doomed"]), (r"kLeast[A-Z]\w*", ["kleast"]),
@@ -47,8 +47,8 @@ class Style(unittest.TestCase):
             self.assertEqual(words.literals(form), parts, form)
 
     def test_a_row_without_forms_and_a_missing_table_are_errors(self):
-        self.assertIn("no form", self.found(words.complaints, CONTRIBUTING_md="| merit | score | |\n")[0])
-        self.assertIn("missing", self.found(words.complaints, CONTRIBUTING_md="none\n")[0])
+        self.assertIn("no form", self.found(words.complaints, tests__docs__words_md="| merit | score | |\n")[0])
+        self.assertIn("missing", self.found(words.complaints, tests__docs__words_md="none\n")[0])
 
     def test_long_pages(self):
         found = self.found(pages.complaints, README_md="a\n" * 151, docs__guide_md="one two three " * 20 + "\n" + "w " * 1201,

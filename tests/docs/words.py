@@ -1,16 +1,17 @@
-"""Fails where a word of CONTRIBUTING.md's table has come back, and names each place.
+"""Fails where a word of the table in words.md has come back, and names each place.
 
     python3 tests/docs/words.py FOLDER        (ctest: docs.words)
 
-FOLDER holds CONTRIBUTING.md. Each row of its table "Words" ends with a cell of forms: regular expressions in backticks, which match
-whole words in any case. They are looked for in the text and in the names of the files of SEARCHED.
+FOLDER holds TABLE. Each of its rows ends with a cell of forms: regular expressions in backticks, which match whole words in any case.
+They are looked for in the text and in the names of the files of SEARCHED.
 """
 
 import pathlib
 import re
 import sys
 
-SEARCHED = ["src", "include", "cli", "python", "tests", "bench", "examples", "docs", "README.md"]
+TABLE = "tests/docs/words.md"
+SEARCHED = ["src", "include", "cli", "python", "tests", "bench", "examples", "docs", "families", "README.md"]
 TEXTS = {".h", ".hpp", ".cpp", ".c", ".cu", ".in", ".py", ".test", ".txt", ".cmake", ".toml", ".sh", ".md"}
 # This check and its own test; seeds of fuzzers; tables of reference values.
 NOT_SEARCHED = re.compile(r"tests/(docs|fuzz/corpus|golden)/|/__pycache__/")
@@ -63,10 +64,10 @@ def searched_files(folder: pathlib.Path) -> list[pathlib.Path]:
 
 
 def complaints(folder: pathlib.Path) -> list[str]:
-    table = rows((folder / "CONTRIBUTING.md").read_text(encoding="utf-8"))
+    table = rows((folder / TABLE).read_text(encoding="utf-8"))
     if not table:
-        return ["CONTRIBUTING.md: the table of words is missing"]
-    found = [f"CONTRIBUTING.md: '{word}' has no form to look for" for word, forms in table if not forms]
+        return [f"{TABLE}: the table of words is missing"]
+    found = [f"{TABLE}: '{word}' has no form to look for" for word, forms in table if not forms]
     searched = [Row(word, forms) for word, forms in table if forms]
     for file in searched_files(folder):
         name = file.relative_to(folder).as_posix()
@@ -88,5 +89,5 @@ def complaints(folder: pathlib.Path) -> list[str]:
 if __name__ == "__main__":
     problems = complaints(pathlib.Path(sys.argv[1]))
     print("\n".join(problems) if problems else "no private word is back")
-    print(f"{len(problems)} wrong; CONTRIBUTING.md says what to write instead" if problems else "0 wrong")
+    print(f"{len(problems)} wrong; {TABLE} says what to write instead" if problems else "0 wrong")
     sys.exit(1 if problems else 0)
