@@ -1,10 +1,10 @@
-#include "backend/cuda/module/kernels.h"
-
 #include <algorithm>
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
+
+#include "backend/cuda/module/kernels.h"
 
 namespace kscout::cuda {
 
@@ -95,7 +95,8 @@ template <class E>
 __global__ void fill_kernel(typename E::stored* data, std::int64_t count, std::uint32_t operand,
                             const std::uint32_t* flips, double scale) {
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
-  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += step) {
+  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count;
+       i += step) {
     const auto within = static_cast<std::uint32_t>(i % kFillBlock);
     const std::uint32_t bits = scattered((operand << 16) + within + 1) ^ flips[i / kFillBlock];
     data[i] = E::store(static_cast<std::int32_t>(bits) * scale);
@@ -106,7 +107,8 @@ template <class E>
 __global__ void gather_kernel(const typename E::stored* data, const std::int64_t* indices, std::int64_t count,
                               double* out) {
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
-  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += step)
+  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count;
+       i += step)
     out[i] = E::load(data[indices[i]]);
 }
 
@@ -189,7 +191,8 @@ __global__ void multiply_columns(MatrixView view, const typename E::stored* data
 __global__ void read_kernel(const uint4* data, std::int64_t count, std::uint32_t* sink) {
   std::uint32_t seen = 0;
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
-  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += step) {
+  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count;
+       i += step) {
     const uint4 v = data[i];
     seen ^= v.x ^ v.y ^ v.z ^ v.w;
   }
@@ -237,7 +240,8 @@ __global__ void copy_kernel(MatrixCopy copy, const char* from_end, Index units, 
       continue;
     }
     const auto shift = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(source) % kUnit);
-    const bool inside = source - shift >= from && source + (shift == 0 ? kUnit : 2 * kUnit - shift) <= from_end;
+    const bool inside =
+        source - shift >= from && source + (shift == 0 ? kUnit : 2 * kUnit - shift) <= from_end;
     if (at >= 0 && at + kUnit <= filled && inside) {
       *reinterpret_cast<uint4*>(to_line + at) = load_unit(source);
       continue;
@@ -286,8 +290,8 @@ bool launch_gather(DType dtype, const void* data, const std::int64_t* indices, s
                    double* out) {
   if (count == 0) return true;
   return with_element(dtype, [&]<class E>(E) {
-    gather_kernel<E><<<blocks_for(count), kThreads>>>(static_cast<const typename E::stored*>(data), indices,
-                                                      count, out);
+    gather_kernel<E>
+        <<<blocks_for(count), kThreads>>>(static_cast<const typename E::stored*>(data), indices, count, out);
   });
 }
 

@@ -9,7 +9,6 @@
 #include "ck_tile/core.hpp"
 #include "ck_tile/host/kernel_launch.hpp"
 #include "generation.hpp"
-
 #include "kscout/kernel_library.h"
 
 namespace kscout_ck {
@@ -48,21 +47,23 @@ inline bool zero(void* memory, std::uint64_t bytes, void* stream) {
 ///   start(shape, call)     enqueues the computation in the stream; returns why that failed
 template <class Kind>
 struct Entry {
-  static std::int32_t workspace_bytes(const kscout_kernel*, const kscout_kernel_shape* shape, std::uint64_t* bytes,
-                                      kscout_kernel_message message) {
+  static std::int32_t workspace_bytes(const kscout_kernel*, const kscout_kernel_shape* shape,
+                                      std::uint64_t* bytes, kscout_kernel_message message) {
     return guarded(message, [&] {
-      if (const char* const why = Kind::refusal(*shape)) return refuse(message, KSCOUT_KERNEL_UNSUPPORTED, why);
+      if (const char* const why = Kind::refusal(*shape))
+        return refuse(message, KSCOUT_KERNEL_UNSUPPORTED, why);
       *bytes = Kind::workspace_of(*shape);
       return std::int32_t{KSCOUT_KERNEL_OK};
     });
   }
 
-  static std::int32_t run(const kscout_kernel*, const kscout_kernel_shape* shape, const kscout_kernel_call* call,
-                          kscout_kernel_message message) {
+  static std::int32_t run(const kscout_kernel*, const kscout_kernel_shape* shape,
+                          const kscout_kernel_call* call, kscout_kernel_message message) {
     return guarded(message, [&] {
       if (call->alpha != 1 || call->beta != 0)
         return refuse(message, KSCOUT_KERNEL_UNSUPPORTED, "alpha is 1 and beta 0 for these kernels");
-      if (const char* const why = Kind::start(*shape, *call)) return refuse(message, KSCOUT_KERNEL_FAILED, why);
+      if (const char* const why = Kind::start(*shape, *call))
+        return refuse(message, KSCOUT_KERNEL_FAILED, why);
       return std::int32_t{KSCOUT_KERNEL_OK};
     });
   }

@@ -9,14 +9,15 @@ namespace kscout_ck {
 
 /// The sizes in CK Tile's form: channels of one group, spatial axes outermost first.
 inline ck_tile::conv::ConvParam conv_param(const kscout_conv_shape& s) {
-  const auto axes = [&](const std::int64_t (&all)[3]) {
+  const auto axes = [&](const std::int64_t(&all)[3]) {
     std::vector<index_t> some;
     for (int i = 3 - static_cast<int>(s.rank); i < 3; ++i) some.push_back(static_cast<index_t>(all[i]));
     return some;
   };
-  return ck_tile::conv::ConvParam(static_cast<index_t>(s.rank), static_cast<index_t>(s.g), static_cast<index_t>(s.n),
-                                  static_cast<index_t>(s.k / s.g), static_cast<index_t>(s.c / s.g), axes(s.filter),
-                                  axes(s.in), axes(s.stride), axes(s.dilation), axes(s.left_pad), axes(s.right_pad));
+  return ck_tile::conv::ConvParam(static_cast<index_t>(s.rank), static_cast<index_t>(s.g),
+                                  static_cast<index_t>(s.n), static_cast<index_t>(s.k / s.g),
+                                  static_cast<index_t>(s.c / s.g), axes(s.filter), axes(s.in), axes(s.stride),
+                                  axes(s.dilation), axes(s.left_pad), axes(s.right_pad));
 }
 
 inline std::uint64_t volume(const std::int64_t (&sizes)[3]) {
@@ -47,7 +48,8 @@ struct Forward {
   using Layouts = ForwardTraits<ConvTraits, Config::wave_groups>;
   template <class Partitioner, class Pipeline, class Epilogue>
   using Kernel = ck_tile::GroupedConvolutionForwardKernel<ConvTraits, Partitioner, Pipeline, Epilogue>;
-  static HostArgs host_args(const kscout_conv_shape& s, const void* a, const void* b, void* c, index_t parts) {
+  static HostArgs host_args(const kscout_conv_shape& s, const void* a, const void* b, void* c,
+                            index_t parts) {
     return HostArgs(conv_param(s), a, b, {}, c, parts);
   }
   static std::uint64_t bytes_to_zero(const kscout_conv_shape&, index_t) { return 0; }
@@ -62,11 +64,14 @@ struct BackwardData {
   using Layouts = BackwardDataTraits<ConvTraits, Config::wave_groups>;
   template <class Partitioner, class Pipeline, class Epilogue>
   using Kernel = ck_tile::GroupedConvolutionBackwardDataKernel<ConvTraits, Partitioner, Pipeline, Epilogue>;
-  static HostArgs host_args(const kscout_conv_shape& s, const void* a, const void* b, void* c, index_t parts) {
+  static HostArgs host_args(const kscout_conv_shape& s, const void* a, const void* b, void* c,
+                            index_t parts) {
     return HostArgs(conv_param(s), c, b, {}, a, parts);
   }
   /// The image is set to 0 first: the kernel does not write elements that no filter element meets.
-  static std::uint64_t bytes_to_zero(const kscout_conv_shape& s, index_t) { return input_elements(s) * sizeof(C); }
+  static std::uint64_t bytes_to_zero(const kscout_conv_shape& s, index_t) {
+    return input_elements(s) * sizeof(C);
+  }
 };
 
 template <class Config, class ConvTraits>
@@ -78,7 +83,8 @@ struct BackwardWeight {
   using Layouts = BackwardWeightTraits<ConvTraits, Config::wave_groups>;
   template <class Partitioner, class Pipeline, class Epilogue>
   using Kernel = ck_tile::GroupedConvolutionBackwardWeightKernel<ConvTraits, Partitioner, Pipeline, Epilogue>;
-  static HostArgs host_args(const kscout_conv_shape& s, const void* a, const void* b, void* c, index_t parts) {
+  static HostArgs host_args(const kscout_conv_shape& s, const void* a, const void* b, void* c,
+                            index_t parts) {
     return HostArgs(conv_param(s), b, c, {}, a, parts);
   }
   /// With split-K, the filter is set to 0 first: the kernel adds the slices to the existing contents.
@@ -94,27 +100,27 @@ __global__ void convert_from_fp32(const float* from, To* to, std::uint64_t eleme
   if (at < elements) to[at] = ck_tile::type_convert<To>(from[at]);
 }
 
-/// Config: In, Wei, Out, Acc; InLayout, WeiLayout, OutLayout; rank, specialization; tile_*, warp_*, warp_tile_*,
-/// vec_*; double_buffer, wave_groups, merged_groups, split_image, explicit_gemm, two_stage, stream_k,
-/// blocks_per_cu, split_k_axis, scheduler; templates Direction, Pipeline, Partitioner.
+/// Config: In, Wei, Out, Acc; InLayout, WeiLayout, OutLayout; rank, specialization; tile_*, warp_*,
+/// warp_tile_*, vec_*; double_buffer, wave_groups, merged_groups, split_image, explicit_gemm, two_stage,
+/// stream_k, blocks_per_cu, split_k_axis, scheduler; templates Direction, Pipeline, Partitioner.
 template <class Config>
 struct Conv : Entry<Conv<Config>> {
   using ConvTraits = ConvTraitsOf<Config>;
   using Fixed = FixedParams<ConvTraits>;
   using Part = typename Config::template Direction<Config, ConvTraits>;
-  using Shape = ck_tile::TileGemmShape<ck_tile::sequence<Config::tile_m, Config::tile_n, Config::tile_k>,
-                                       ck_tile::sequence<Config::warp_m, Config::warp_n, Config::warp_k>,
-                                       ck_tile::sequence<Config::warp_tile_m, Config::warp_tile_n, Config::warp_tile_k>>;
+  using Shape = ck_tile::TileGemmShape<
+      ck_tile::sequence<Config::tile_m, Config::tile_n, Config::tile_k>,
+      ck_tile::sequence<Config::warp_m, Config::warp_n, Config::warp_k>,
+      ck_tile::sequence<Config::warp_tile_m, Config::warp_tile_n, Config::warp_tile_k>>;
   using Partitioner = typename Config::template Partitioner<Shape, Fixed>;
   using UniversalTraits =
       ck_tile::TileGemmUniversalTraits<Fixed::kPadM, Fixed::kPadN, Fixed::kPadK, Config::double_buffer,
                                        typename Part::Layouts::AsLayout, typename Part::Layouts::BsLayout,
-                                       typename Part::Layouts::CLayout,
-                                       Fixed::TransposeC, Fixed::UseStructuredSparsity, Fixed::Persistent,
-                                       Config::wave_groups>;
-  using Problem = PipelineProblem<typename Part::A, typename Part::B, typename Config::Acc, Shape, UniversalTraits,
-                                  Config::scheduler, Fixed::FixedVectorSize, ConvTraits::VectorSizeA,
-                                  ConvTraits::VectorSizeB>;
+                                       typename Part::Layouts::CLayout, Fixed::TransposeC,
+                                       Fixed::UseStructuredSparsity, Fixed::Persistent, Config::wave_groups>;
+  using Problem = PipelineProblem<typename Part::A, typename Part::B, typename Config::Acc, Shape,
+                                  UniversalTraits, Config::scheduler, Fixed::FixedVectorSize,
+                                  ConvTraits::VectorSizeA, ConvTraits::VectorSizeB>;
   using Pipeline = typename Config::template Pipeline<Problem>;
   /// The type that the kernel itself stores.
   using Stored = std::conditional_t<Config::two_stage, float, typename Part::C>;
@@ -131,7 +137,8 @@ struct Conv : Entry<Conv<Config>> {
   /// Bytes for sums before they are converted, and for stream-K's own use.
   static std::uint64_t workspace_of(const kscout_kernel_shape& shape) {
     if constexpr (Config::stream_k) {
-      auto args = Kernel::MakeKernelArgs(Part::host_args(*shape.conv, nullptr, nullptr, nullptr, parts(shape)));
+      auto args =
+          Kernel::MakeKernelArgs(Part::host_args(*shape.conv, nullptr, nullptr, nullptr, parts(shape)));
       return Kernel::GetWorkSpaceSize(args);
     } else {
       return Config::two_stage ? filter_elements(*shape.conv) * sizeof(float) : 0;
@@ -155,7 +162,8 @@ struct Conv : Entry<Conv<Config>> {
       return "the result cannot be set to 0 before parts are added";
     if constexpr (Config::stream_k) {
       const std::uint64_t bytes = workspace_of(shape);
-      if (bytes != 0 && !zero(call.workspace, bytes, call.stream)) return "stream-K's workspace cannot be set to 0";
+      if (bytes != 0 && !zero(call.workspace, bytes, call.stream))
+        return "stream-K's workspace cannot be set to 0";
       auto args = Kernel::MakeKernelArgs(host);
       Kernel::SetWorkSpacePointer(args, call.workspace);
       launch<Kernel>(args, call.stream);
@@ -166,7 +174,8 @@ struct Conv : Entry<Conv<Config>> {
     }
     if constexpr (Config::two_stage) {
       const std::uint64_t elements = filter_elements(conv);
-      convert_from_fp32<<<static_cast<unsigned>((elements + 255) / 256), 256, 0, static_cast<hipStream_t>(call.stream)>>>(
+      convert_from_fp32<<<static_cast<unsigned>((elements + 255) / 256), 256, 0,
+                          static_cast<hipStream_t>(call.stream)>>>(
           static_cast<const float*>(call.workspace), static_cast<typename Part::C*>(call.c), elements);
     }
     return nullptr;
@@ -175,8 +184,8 @@ struct Conv : Entry<Conv<Config>> {
  private:
   template <class K, class Args>
   static void launch(const Args& args, void* stream) {
-    ck_tile::launch_kernel(launch_on(stream), ck_tile::make_kernel<Config::blocks_per_cu>(K{}, K::GridSize(args),
-                                                                                          K::BlockSize(), 0, args));
+    ck_tile::launch_kernel(launch_on(stream), ck_tile::make_kernel<Config::blocks_per_cu>(
+                                                  K{}, K::GridSize(args), K::BlockSize(), 0, args));
   }
 };
 
@@ -184,19 +193,19 @@ struct Conv : Entry<Conv<Config>> {
 
 #if KSCOUT_CK_TILE >= 202601
 
-/// Config: In, Wei, Out, Acc; tile_h, tile_w, filter, stride_h, stride_w, images, sub_h, sub_w, vec_in, vec_out.
+/// Config: In, Wei, Out, Acc; tile_h, tile_w, filter, stride_h, stride_w, images, sub_h, sub_w, vec_in,
+/// vec_out.
 template <class Config>
 struct Depthwise : Entry<Depthwise<Config>> {
   static constexpr index_t pad = (Config::filter - 1) / 2;
-  using DepthTraits =
-      ck_tile::DepthwiseConvFwdTraits<typename Config::In, typename Config::Wei, typename Config::Acc, typename Config::Out,
-                                      64, Config::tile_h, Config::tile_w, Config::filter, Config::filter, Config::stride_h,
-                                      Config::stride_w, 1, 1, pad, pad, Config::images, Config::sub_h, Config::sub_w,
-                                      Config::vec_in, Config::vec_out>;
+  using DepthTraits = ck_tile::DepthwiseConvFwdTraits<
+      typename Config::In, typename Config::Wei, typename Config::Acc, typename Config::Out, 64,
+      Config::tile_h, Config::tile_w, Config::filter, Config::filter, Config::stride_h, Config::stride_w, 1,
+      1, pad, pad, Config::images, Config::sub_h, Config::sub_w, Config::vec_in, Config::vec_out>;
   using Pipeline = ck_tile::DepthwiseConvFwdPipeline<DepthTraits>;
-  using ConvTraits = ck_tile::GroupedConvTraits<2, ck_tile::ConvolutionSpecialization::Default, void, void, ck_tile::tuple<>,
-                                                void, Config::vec_in, Config::vec_in, Config::vec_out, 1, false, false,
-                                                DepthTraits>;
+  using ConvTraits = ck_tile::GroupedConvTraits<2, ck_tile::ConvolutionSpecialization::Default, void, void,
+                                                ck_tile::tuple<>, void, Config::vec_in, Config::vec_in,
+                                                Config::vec_out, 1, false, false, DepthTraits>;
   struct Epilogue {
     using DsLayout = ck_tile::tuple<>;
     using DsDataType = ck_tile::tuple<>;
@@ -220,8 +229,8 @@ struct Depthwise : Entry<Depthwise<Config>> {
 
   static const char* start(const kscout_kernel_shape& shape, const kscout_kernel_call& call) {
     const auto args = kernel_args(*shape.conv, call.a, call.b, call.c);
-    ck_tile::launch_kernel(launch_on(call.stream),
-                           ck_tile::make_kernel(Kernel{}, Kernel::GridSize(args), Kernel::BlockSize(), 0, args));
+    ck_tile::launch_kernel(launch_on(call.stream), ck_tile::make_kernel(Kernel{}, Kernel::GridSize(args),
+                                                                        Kernel::BlockSize(), 0, args));
     return nullptr;
   }
 };

@@ -6,7 +6,6 @@
 #include <cuda_runtime.h>
 
 #include "cutlass/cutlass.h"
-
 #include "kscout/kernel_library.h"
 
 namespace kscout_cutlass {
@@ -65,14 +64,16 @@ inline std::int32_t check_call(const kscout_kernel_call& call, bool reads_c, ksc
 
 /// Bytes of workspace, if CUTLASS accepts the arguments. Otherwise `bytes` is not written.
 template <class Gemm>
-std::int32_t ask_workspace(const typename Gemm::Arguments& args, std::uint64_t* bytes, kscout_kernel_message message) {
+std::int32_t ask_workspace(const typename Gemm::Arguments& args, std::uint64_t* bytes,
+                           kscout_kernel_message message) {
   if (const auto can = Gemm::can_implement(args); can != cutlass::Status::kSuccess) return told(message, can);
   *bytes = Gemm::get_workspace_size(args);
   return KSCOUT_KERNEL_OK;
 }
 
 template <class Gemm>
-std::int32_t launch(const typename Gemm::Arguments& args, const kscout_kernel_call& call, kscout_kernel_message message) {
+std::int32_t launch(const typename Gemm::Arguments& args, const kscout_kernel_call& call,
+                    kscout_kernel_message message) {
   Gemm gemm;
   const auto stream = static_cast<cudaStream_t>(call.stream);
   if (const auto made = gemm.initialize(args, call.workspace, stream); made != cutlass::Status::kSuccess)

@@ -2,7 +2,6 @@
 // Wraps a GEMM of CUTLASS 3 for sm_90a (TMA, warp-specialised, wgmma) in the C ABI of kscout's kernel
 // libraries.
 #include "common.hpp"
-
 #include "cute/tensor.hpp"
 #include "cutlass/epilogue/collective/collective_builder.hpp"
 #include "cutlass/epilogue/fusion/operations.hpp"
@@ -14,8 +13,8 @@
 
 namespace kscout_cutlass {
 
-/// What CUTLASS's epilogue computes of the accumulators, for a Config of Wgmma. A bias has one value per column
-/// of C, which is a row of the transposed C. Its alignment is that of an element, as the C ABI says.
+/// What CUTLASS's epilogue computes of the accumulators, for a Config of Wgmma. A bias has one value per
+/// column of C, which is a row of the transposed C. Its alignment is that of an element, as the C ABI says.
 template <class Config>
 struct Fused {
   using C = typename Config::C;
@@ -35,10 +34,12 @@ struct Fused {
                                      cutlass::epilogue::fusion::LinCombPerRowBias<C, Acc, C, Source, Acc, 1>,
                                      cutlass::epilogue::fusion::LinCombPerColBias<C, Acc, C, Source, Acc, 1>>;
   using BiasedActivated = cute::conditional_t<
-      Config::swap_ab, cutlass::epilogue::fusion::LinCombPerRowBiasEltAct<Function, C, Acc, C, Source, Acc, 1>,
+      Config::swap_ab,
+      cutlass::epilogue::fusion::LinCombPerRowBiasEltAct<Function, C, Acc, C, Source, Acc, 1>,
       cutlass::epilogue::fusion::LinCombPerColBiasEltAct<Function, C, Acc, C, Source, Acc, 1>>;
-  using Operation = cute::conditional_t<Config::has_bias, cute::conditional_t<kActivates, BiasedActivated, Biased>,
-                                        cute::conditional_t<kActivates, Activated, Plain>>;
+  using Operation =
+      cute::conditional_t<Config::has_bias, cute::conditional_t<kActivates, BiasedActivated, Biased>,
+                          cute::conditional_t<kActivates, Activated, Plain>>;
 };
 
 /// Config, in terms of the kernel's product (with swap_ab it computes C transposed: A and B, rows and columns
@@ -53,17 +54,17 @@ struct Wgmma {
   using Store = typename cutlass::epilogue::collective::CollectiveBuilder<
       cutlass::arch::Sm90, cutlass::arch::OpClassTensorOp, Tile, Cluster,
       cutlass::epilogue::collective::EpilogueTileAuto, typename Config::Acc, typename Config::Acc,
-      typename Fusion::Source,
-      typename Config::LayoutC, Config::align_c, typename Config::C, typename Config::LayoutC, Config::align_c,
-      typename Config::Epilogue, typename Fusion::Operation>::CollectiveOp;
-  using Stages = cute::conditional_t<
-      Config::stages == 0,
-      cutlass::gemm::collective::StageCountAutoCarveout<static_cast<int>(sizeof(typename Store::SharedStorage))>,
-      cutlass::gemm::collective::StageCount<Config::stages>>;
+      typename Fusion::Source, typename Config::LayoutC, Config::align_c, typename Config::C,
+      typename Config::LayoutC, Config::align_c, typename Config::Epilogue,
+      typename Fusion::Operation>::CollectiveOp;
+  using Stages = cute::conditional_t<Config::stages == 0,
+                                     cutlass::gemm::collective::StageCountAutoCarveout<static_cast<int>(
+                                         sizeof(typename Store::SharedStorage))>,
+                                     cutlass::gemm::collective::StageCount<Config::stages>>;
   using Product = typename cutlass::gemm::collective::CollectiveBuilder<
       cutlass::arch::Sm90, cutlass::arch::OpClassTensorOp, typename Config::A, typename Config::LayoutA,
-      Config::align_ab, typename Config::B, typename Config::LayoutB, Config::align_ab, typename Config::Acc, Tile,
-      Cluster, Stages, typename Config::Schedule>::CollectiveOp;
+      Config::align_ab, typename Config::B, typename Config::LayoutB, Config::align_ab, typename Config::Acc,
+      Tile, Cluster, Stages, typename Config::Schedule>::CollectiveOp;
   using Kernel = cutlass::gemm::kernel::GemmUniversal<cute::Shape<int, int, int, int>, Product, Store,
                                                       typename Config::Scheduler>;
   using Gemm = cutlass::gemm::device::GemmUniversalAdapter<Kernel>;
@@ -121,21 +122,21 @@ struct Wgmma {
       const Decomposition decomposition = static_cast<Decomposition>(s.axes[Config::decomposition_axis]);
       to.decomposition_mode = decomposition == Decomposition::none      ? Mode::DataParallel
                               : decomposition == Decomposition::split_k ? Mode::SplitK
-                                                        : Mode::StreamK;
+                                                                        : Mode::StreamK;
       to.splits = decomposition == Decomposition::split_k ? s.axes[Config::split_k_axis] : 1;
     }
   }
 
-  static std::int32_t workspace_bytes(const kscout_kernel*, const kscout_kernel_shape* shape, std::uint64_t* bytes,
-                                      kscout_kernel_message message) {
+  static std::int32_t workspace_bytes(const kscout_kernel*, const kscout_kernel_shape* shape,
+                                      std::uint64_t* bytes, kscout_kernel_message message) {
     *bytes = 0;
     if (const std::int32_t status = check_shape(*shape, message); status != KSCOUT_KERNEL_OK) return status;
     const Arguments args = arguments(*shape, kscout_kernel_call{});
     return ask_workspace<Gemm>(args, bytes, message);
   }
 
-  static std::int32_t run(const kscout_kernel*, const kscout_kernel_shape* shape, const kscout_kernel_call* call,
-                          kscout_kernel_message message) {
+  static std::int32_t run(const kscout_kernel*, const kscout_kernel_shape* shape,
+                          const kscout_kernel_call* call, kscout_kernel_message message) {
     if (const std::int32_t status = check_call(*call, Config::reads_c, message); status != KSCOUT_KERNEL_OK)
       return status;
     return launch<Gemm>(arguments(*shape, *call), *call, message);
