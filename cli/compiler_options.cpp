@@ -6,10 +6,13 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <kscout/backend.h>
 
 #include "core/fail.h"
+#include "core/log.h"
+#include "core/split.h"
 #include "generate/named_kernels.h"
 #include "generate/project.h"
 #include "options.h"
@@ -17,6 +20,15 @@
 namespace kscout::cli {
 
 namespace {
+
+/// Whether a program can be started: a path, or a name in a folder of PATH.
+bool is_program(const std::string& name) {
+  if (name.find('/') != std::string::npos) return access(name.c_str(), X_OK) == 0;
+  const std::string path = environment("PATH");
+  return std::ranges::any_of(split(path, ':'), [&](std::string_view folder) {
+    return access((std::filesystem::path(folder) / name).c_str(), X_OK) == 0;
+  });
+}
 
 /// Compiler flags besides the emitter's: include paths of the templates, and the architecture for HIP.
 std::vector<std::string> flags_for(const CompilerOptions& options, const std::string& provider,

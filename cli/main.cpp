@@ -18,7 +18,6 @@ void setup_search(CLI::App& verb);
 void setup_run(CLI::App& verb);
 void setup_generate(CLI::App& verb);
 void setup_hardware(CLI::App& verb);
-void setup_sql(CLI::App& verb);
 
 namespace {
 
@@ -45,7 +44,6 @@ constexpr VerbSetup kSetups[] = {
     {"export", setup_export_without_data},
     {"db", setup_db_without_data},
     {"hardware", setup_hardware},
-    {"sql", setup_sql},
 };
 // clang-format on
 }  // namespace

@@ -5,7 +5,6 @@
 #include <limits>
 
 #include <CLI/CLI.hpp>
-#include <unistd.h>
 
 #include <kscout/backend.h>
 #include <kscout/device.h>
@@ -197,14 +196,6 @@ void check_formula(const std::string& provider, Op op, const std::string& flag, 
   if (formula.empty()) return;
   const FamilyFile& file = family_file(provider, op);
   expr::Program::compile({{flag, formula}}, family_scope(*file.space, file.formulas, false));
-}
-
-bool is_program(const std::string& name) {
-  if (name.find('/') != std::string::npos) return access(name.c_str(), X_OK) == 0;
-  const std::string path = environment("PATH");
-  return std::ranges::any_of(split(path, ':'), [&](std::string_view folder) {
-    return access((std::filesystem::path(folder) / name).c_str(), X_OK) == 0;
-  });
 }
 
 CLI::Option* add_epilogues_option(CLI::App& verb, const std::string& flag, std::vector<Epilogue>& epilogues,

@@ -109,9 +109,6 @@ CLI::Option* add_epilogues_option(CLI::App& verb, const std::string& flag, std::
 /// help of an option that has an effect in one mode of the verb: "hardware: ".
 CLI::Option* add_layouts_option(CLI::App& verb, std::vector<Layout>& layouts, const std::string& mode = "");
 
-/// Whether a program can be started: a path, or a name in a folder of PATH.
-bool is_program(const std::string& name);
-
 /// Adds --provider, with the same words in every verb.
 CLI::Option* add_provider_option(CLI::App& verb, std::string& provider, const std::string& help);
 inline constexpr const char* kUsualProvider =

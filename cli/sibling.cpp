@@ -63,12 +63,12 @@ void search_first(const std::vector<std::string>& folders) {
   setenv("LD_LIBRARY_PATH", path.c_str(), 1);
 }
 
-}  // namespace
-
 std::string active_python() {
   const char* const named = std::getenv("KSCOUT_PYTHON");
   return named && *named ? named : "python3";
 }
+
+}  // namespace
 
 std::string shell_word(std::string_view text) {
   const auto plain = [](unsigned char c) { return std::isalnum(c) || std::strchr("/._-+=:,@", c); };

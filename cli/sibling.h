@@ -10,9 +10,6 @@
 
 namespace kscout::cli {
 
-/// The interpreter named by KSCOUT_PYTHON, else python3.
-std::string active_python();
-
 /// Packages have to be installed before this program can do its work. --format json reports it as
 /// "missing_package", which Python raises as an ImportError.
 class MissingPackage : public Error {
@@ -24,8 +21,9 @@ class MissingPackage : public Error {
 std::string shell_word(std::string_view text);
 
 /// Replaces this process by kscout-lab in the same folder, with the same arguments. Where the loader would
-/// not find the libraries of Arrow and LightGBM, those in the wheels of active_python() are used. Throws
-/// MissingPackage when they are nowhere, not_found when kscout-lab is not there.
+/// not find the libraries of Arrow and LightGBM, those in the wheels of the Python that KSCOUT_PYTHON names,
+/// else of python3, are used. Throws MissingPackage when they are nowhere, not_found when kscout-lab is not
+/// there.
 [[noreturn]] void start_sibling(char** argv);
 
 }  // namespace kscout::cli

@@ -53,7 +53,6 @@ inline constexpr VerbInfo kVerbs[] = {
     {"export", "export a model as a C++ header, a lookup table, LightGBM text or JSON", Program::kscout},
     {"db", "list, export, import, prune the decisions that applications found by timing", Program::kscout},
     {"hardware", "show the detected devices and the device presets", Program::kscout},
-    {"sql", "run a query over datasets with DuckDB", Program::kscout},
     {"help", "show the help or the man page of a verb", Program::kscout},
     {"completion", "print a completion script for bash, zsh or fish", Program::kscout},
 };
