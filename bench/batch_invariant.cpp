@@ -38,12 +38,10 @@ namespace {
 struct Options {
   std::string backend = "cuda", model, classes, csv;
   std::size_t skip = 0, weights = 0;
-  CandidateLimits candidates;
-  std::int64_t every = ClassesRequest().every;
-  double seconds = 0.15;
-  int runs = 3;
 };
 
+/// Interleaved runs; the median of their times counts.
+constexpr int kRuns = 3;
 /// M of the comparison, at which configs are also timed when classes are measured.
 constexpr std::int64_t kRows[] = {1, 4, 16, 40, 100, 256, 600, 1024, 2500, 4096};
 /// More M at which bits are compared.
@@ -129,9 +127,8 @@ class Comparison {
     const auto began = std::chrono::steady_clock::now();
     const GemmProblem one = problem_of(weight, 1, dtype_);
     const std::vector<std::int64_t> rows(std::begin(kRows), std::end(kRows));
-    const auto candidates = class_candidates(free_, backend_, one, rows, options_.candidates);
-    const ClassMeasurement measured = measure_classes(
-        backend_, one, candidates, {.m = rows, .every = options_.every, .seconds = options_.seconds});
+    const auto candidates = class_candidates(free_, backend_, one, rows, {});
+    const ClassMeasurement measured = measure_classes(backend_, one, candidates, {.m = rows});
     store_classes(file_, std::span(&measured.stored, 1));
     invariant_.refresh();
     dispatcher_ = Dispatcher(registry_of(backend_), {.limits = {.batch_invariant = true}, .classes = file_});
@@ -241,7 +238,7 @@ class Comparison {
         fmt::print("FAILED: {} on {}: {}: {}\n", distinct[i], print(problem), word(first.measured.status),
                    first.reason);
     }
-    for (int run = 0; run < options_.runs; ++run) {
+    for (int run = 0; run < kRuns; ++run) {
       bench_.contenders(candidates, [&](std::size_t i, const Outcome& outcome) {
         const Status status = outcome.measured.status;
         if (status == Status::ok || status == Status::pruned_early)
@@ -310,18 +307,6 @@ int main(int argc, char** argv) {
   app.add_option("--classes", options.classes, "file that keeps the classes (default: a temporary one)");
   app.add_option("--skip", options.skip, "leave out the first N weights");
   app.add_option("--weights", options.weights, "of the others, only the first N");
-  app.add_option("--top", options.candidates.top, "configs of the model's ranking to compare, per M")
-      ->capture_default_str();
-  app.add_option("--of-split", options.candidates.of_split, "configs of each number of split-K slices, per M")
-      ->capture_default_str();
-  app.add_option("--suggestions", options.candidates.suggestions, "of the library, per M")
-      ->capture_default_str();
-  app.add_option("--every", options.every, "members run at every M up to this one")->capture_default_str();
-  app.add_option("--seconds", options.seconds, "time for the rounds of one M when classes are measured")
-      ->capture_default_str();
-  app.add_option("--runs", options.runs, "interleaved runs; the median of their times counts")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 100));
   app.add_option("--csv", options.csv, "write every problem's times");
   return bench::run_bench("batch_invariant", app, argc, argv,
                           [&] { return bench::Comparison(options).run(); });

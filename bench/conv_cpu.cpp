@@ -41,7 +41,6 @@
 #include "measure/load_watch.h"
 #include "onednn_conv.h"
 #include "op/problem_sets.h"
-#include "op/reference.h"
 #include "peers.h"
 
 namespace kscout::bench {
@@ -50,10 +49,10 @@ namespace {
 constexpr std::size_t kFinalists = 6;
 
 struct Options {
-  std::string op, lines, rules = "default", configs, csv;
+  std::string op, lines, rules = "default", csv;
   std::vector<std::string> models, problems;
   int threads = 0;
-  bool all = false, peer_only = false;
+  bool all = false;
 };
 
 /// The results of one problem, in microseconds.
@@ -176,15 +175,13 @@ class Match {
   Row play(const ConvProblem& given) {
     ConvProblem problem = given;
     problem.prepacked = problem.op != Op::conv_bwd_weight;
-    if (options_.peer_only) verify_peer(problem);
     const LoadWatch watch;
     CpuTimer timer(problem);
     const auto [in, wei, out] = by_tensor(problem.op, timer.a(), timer.b(), timer.c());
     OneDnnConv peer(problem, {.in = in, .wei = wei, .out = out});
     peer.both();
     const std::vector<float> expected(timer.c(), timer.c() + timer.c_elements());
-    std::vector<OurConfig> configs;
-    if (!options_.peer_only) configs = add_configs(timer, problem, expected);
+    const std::vector<OurConfig> configs = add_configs(timer, problem, expected);
     SideBySide& match = timer.match();
     const Candidate& kernel = match.add({.name = "kernel", .peer = true, .call = [&] { peer.compute(); }});
     match.coarse();
@@ -232,7 +229,7 @@ class Match {
     configs.resize(std::min(configs.size(), kFinalists));
     for (const OurConfig& one : configs)
       add_verified(timer, problem, expected, one.config, one.timed->name, false);
-    if (const auto choice = options_.peer_only ? std::nullopt : models_.choose(problem))
+    if (const auto choice = models_.choose(problem))
       add_verified(timer, problem, expected, choice->config, Selector::name(problem, *choice), true);
     SideBySide& match = timer.match();
     const Candidate& both = match.add({.name = "both", .peer = true, .call = [&] { converting.both(); }});
@@ -260,7 +257,7 @@ class Match {
                           .signature = signature,
                           .device = device_,
                           .rules = options_.rules,
-                          .filter = options_.configs});
+                          .filter = {}});
     } catch (const Error& error) {
       if (error.code() != Errc::unsupported) throw;
       fmt::print("{}: oneDNN alone: {}\n", word(problem.op), error.what());
@@ -293,21 +290,6 @@ class Match {
     if (wrong_ > wrong_before)
       fmt::print("WRONG {}: {} of {} configs\n", print(problem), wrong_ - wrong_before, applicable.size());
     return added;
-  }
-
-  /// Checks oneDNN's result against float64 sums: wrong descriptors would compare different convolutions.
-  void verify_peer(const ConvProblem& problem) {
-    GemmOperands operands;
-    operands.make(problem, 1);
-    operands.reset_c();
-    const GemmBuffers buffers = GemmBuffers::of(operands.buffers());
-    const auto [in, wei, out] =
-        by_tensor(problem.op, const_cast<void*>(buffers.a), const_cast<void*>(buffers.b), buffers.c);
-    OneDnnConv(problem, {.in = in, .wei = wei, .out = out}).both();
-    const Verification found = make_reference(problem, operands)->check(operands.c());
-    if (found.error <= 1) return;
-    ++wrong_;
-    fmt::print("WRONG {}: oneDNN: {}\n", print(problem), found.where);
   }
 
   /// Null for a config that is refused or wrong.
@@ -472,7 +454,7 @@ int run(const Options& options) {
              problems.size(), onednn_about());
   std::set<Op> ops;
   for (const ConvProblem& problem : problems) ops.insert(problem.op);
-  const Models models(options, device, options.peer_only ? std::set<Op>{} : ops);
+  const Models models(options, device, ops);
   std::ofstream csv = open_csv(options.csv, "problem,config,coarse_us,time_us,setup_us,onednn_us");
   Match match(options, device, models, csv);
   std::vector<Row> rows;
@@ -491,7 +473,7 @@ int run(const Options& options) {
   if (loaded != 0) fmt::print("{} problems were timed beside other programs: unreliable\n", loaded);
   if (match.wrong() != 0) fmt::print("{} results are wrong or missing\n", match.wrong());
   if (match.wrong() != 0) return 1;
-  return any || options.peer_only ? 0 : 3;
+  return any ? 0 : 3;
 }
 
 }  // namespace
@@ -504,7 +486,6 @@ int main(int argc, char** argv) {
   app.add_option("--op", options.op, "only this direction: conv_fwd|conv_bwd_data|conv_bwd_weight");
   app.add_option("--filter", options.lines, "only problems whose one-line form contains this text");
   app.add_option("--rules", options.rules, "rule set");
-  app.add_option("--configs", options.configs, "formula over c., d., s. that configs must meet");
   app.add_option(
       "--model", options.models,
       "model whose choice is timed too; repeat it for several directions; default: installed ones");
@@ -512,7 +493,6 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 1024));
   app.add_option("--csv", options.csv, "write the times of every config");
   app.add_flag("--all", options.all, "list every config of each problem, sorted by time");
-  app.add_flag("--peer-only", options.peer_only, "time oneDNN alone, and verify its results");
   app.add_option("problems", options.problems, "one-line forms, instead of the built-in list");
   try {
     return bench::run_bench("conv_cpu", app, argc, argv, [&] { return bench::run(options); });

@@ -40,12 +40,13 @@
 namespace kscout::bench {
 namespace {
 
+/// Networks of set conv_networks.
+constexpr const char* kNetworks[] = {"resnet-50", "mobilenet-v3-large", "convnext-t"};
+
 struct Options {
   std::string problems, csv;
   std::vector<std::string> models, rules;
-  std::vector<std::string> networks = {"resnet-50", "mobilenet-v3-large", "convnext-t"};
   std::vector<std::int64_t> batches = {1, 32, 256};
-  std::size_t count = 0;
   double budget = 0, network_budget = 600;
   bool no_networks = false;
 };
@@ -112,7 +113,7 @@ class Bench {
                "convs", "ours us", "first us", "best of 8", "ratio", "of 8");
     const Deadline deadline(options_.network_budget);
     for (const std::int64_t batch : options_.batches) {
-      for (const std::string& network : options_.networks) {
+      for (const char* const network : kNetworks) {
         if (!compare_network(network, batch, dtype, layout, deadline)) {
           fmt::print("the budget of {} s for networks is over before {}, batch {}\n", options_.network_budget,
                      network, batch);
@@ -358,7 +359,6 @@ std::map<Op, std::vector<ConvProblem>> problems_of(const Options& options) {
     }
     std::mt19937_64 random(1);
     std::ranges::shuffle(problems, random);
-    if (options.count > 0 && problems.size() > options.count) problems.resize(options.count);
   }
   return found;
 }
@@ -397,10 +397,7 @@ int main(int argc, char** argv) {
   app.add_option("--budget", options.budget, "seconds for each direction's problems; 0: no limit")
       ->capture_default_str()
       ->check(CLI::NonNegativeNumber);
-  app.add_option("--count", options.count, "only N problems of each direction, drawn at random");
   app.add_option("--csv", options.csv, "write every problem's times");
-  app.add_option("--network", options.networks, "network of set conv_networks; repeat it for several")
-      ->capture_default_str();
   app.add_option("--batch", options.batches, "images of a network's pass; repeat it for several")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);

@@ -2,7 +2,7 @@
 // database that they were not trained on: a quarter, drawn by `kscout dataset split --by geometry`.
 // Candidates are the solvers recorded for a problem; problems with one solver do not count.
 //
-//   conv_miopen --find-db FILE [--device gfx90a] [--models models]
+//   conv_miopen --find-db FILE [--device gfx90a]
 //
 // `static` takes the first recorded solver of one fixed order per direction and type, by mean efficiency on
 // the other geometries.
@@ -28,7 +28,7 @@ using namespace kscout;
 constexpr DType kTypes[] = {DType::fp32, DType::fp16, DType::bf16};
 
 struct Options {
-  std::string find_db, device = "gfx90a", models = "models";
+  std::string find_db, device = "gfx90a";
 };
 
 /// The problems with at least two solvers.
@@ -119,8 +119,7 @@ void run(const Options& options) {
     for (const DType dtype : kTypes) {
       const MeasurementTable part = of_type(table, dtype);
       if (part.problems.empty()) continue;
-      const Results one =
-          evaluate_one(part, fmt::format("{}/{}_{}_gfx90a", options.models, word(op), word(dtype)));
+      const Results one = evaluate_one(part, fmt::format("models/{}_{}_gfx90a", word(op), word(dtype)));
       print_line(fmt::format("{} {}", word(op), word(dtype)), one);
       direction.add(one);
     }
@@ -147,8 +146,6 @@ int main(int argc, char** argv) {
   app.add_option("--find-db", options.find_db, "find database of MIOpen, also compressed")->required();
   app.add_option("--device", options.device,
                  "preset of the database's GPU; the file's name gives the number of its compute units")
-      ->capture_default_str();
-  app.add_option("--models", options.models, "folder of models conv_<direction>_<dtype>_gfx90a")
       ->capture_default_str();
   return bench::run_bench("conv_miopen", app, argc, argv, [&] {
     run(options);

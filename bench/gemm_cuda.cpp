@@ -3,7 +3,7 @@
 // eight, each mapped to the nearest available CUTLASS kernel. All use the same workspace and cold caches;
 // only kernel time counts; samples are interleaved in one run.
 //
-//     gemm_cuda --problems held_out.txt [--model models/gemm_bf16_h200] [--torch FILE] [--csv FILE] [--limit N]
+//     gemm_cuda --problems held_out.txt [--model models/gemm_bf16_h200] [--torch FILE] [--csv FILE]
 //
 // Reads files of problem texts, each a distribution with results of its own; `kscout problems --file` and
 // docs/bench/gemm_h200.md say how the held-out ones were written. --torch: PyTorch's times of the same
@@ -42,12 +42,12 @@ namespace {
 struct Options {
   std::vector<std::string> problems;
   std::string model = "models/gemm_bf16_h200", csv, torch;
-  std::size_t limit = 0;
-  int runs = 3;
   bool no_decode = false;
 };
 
 constexpr int kSuggestions = 8;
+/// Interleaved runs; the median of their times counts.
+constexpr int kRuns = 3;
 
 /// The results of one problem.
 struct Row {
@@ -136,8 +136,7 @@ class CutlassPeer {
 class Match {
  public:
   /// `peer` may be null: then there is no CUTLASS peer.
-  Match(const Selector& selector, CutlassPeer* peer, int runs)
-      : selector_(selector), rival_(peer), runs_(runs) {}
+  Match(const Selector& selector, CutlassPeer* peer) : selector_(selector), rival_(peer) {}
 
   /// Row::missing says when our choice or the first suggestion cannot compute the problem, or computes it
   /// wrongly.
@@ -164,7 +163,7 @@ class Match {
         players.insert(players.end(), {theirs.front(), theirs[fastest]});
       }
     }
-    const std::vector<Timed> match = match_.time(players, runs_);
+    const std::vector<Timed> match = match_.time(players, kRuns);
     const auto& failures = match_.last_failures();
     row.ours = match[0];
     row.first = match[1];
@@ -184,7 +183,6 @@ class Match {
  private:
   const Selector& selector_;
   CutlassPeer* rival_;
-  int runs_;
   GpuMatch match_;
 };
 
@@ -336,8 +334,7 @@ struct Problems {
 Problems read_problems(const Options& options) {
   Problems problems;
   for (const std::string& file : options.problems) {
-    std::vector<GemmProblem> read = read_problems_of<GemmProblem>(file);
-    if (options.limit > 0 && read.size() > options.limit) read.resize(options.limit);
+    const std::vector<GemmProblem> read = read_problems_of<GemmProblem>(file);
     if (read.empty()) fail(Errc::invalid_argument, "{} has no problems", file);
     problems.all.insert(problems.all.end(), read.begin(), read.end());
     problems.distributions.resize(problems.all.size(), std::filesystem::path(file).stem().string());
@@ -364,7 +361,7 @@ int run(const Options& options) {
   for (const auto& warning : selector.warnings()) fmt::print("warning: {}\n", warning);
   compare_deciding(selector, problems);  // comes first, because the heuristic caches results
   const auto peer = CutlassPeer::here(signature_of(problems.front()));
-  Match match(selector, peer.get(), options.runs);
+  Match match(selector, peer.get());
   std::vector<Row> rows;
   for (std::size_t i = 0; i < problems.size(); ++i) {
     Row row = match.play(problems[i]);
@@ -394,10 +391,6 @@ int main(int argc, char** argv) {
   CLI::App app("a model's choices against cuBLASLt's and nvMatmulHeuristics'");
   app.add_option("--problems", options.problems, "files of one-line forms, all of one signature")->required();
   app.add_option("--model", options.model, "model folder")->capture_default_str();
-  app.add_option("--limit", options.limit, "only the first N problems of each file");
-  app.add_option("--runs", options.runs, "interleaved runs; the median of their times counts")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 100));
   app.add_option("--torch", options.torch, "file of PyTorch's times (bench/torch_times.py)");
   app.add_option("--csv", options.csv, "write every problem's times");
   app.add_flag("--no-decode", options.no_decode, "leave out the passes of language models");

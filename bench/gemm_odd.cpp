@@ -2,7 +2,7 @@
 // dispatcher's solution (a kernel that takes the rows, or copies with aligned rows), and the same product
 // with its odd sizes rounded up to multiples of 64, as a model's author would do.
 //
-//     gemm_odd [--model models/gemm_bf16_h200] [--dtype bf16] [--count 240] [--torch FILE] [--csv FILE] [--forms]
+//     gemm_odd [--model models/gemm_bf16_h200] [--dtype bf16] [--count 240] [--torch FILE] [--csv FILE]
 //
 // --torch: PyTorch's times of the same problems on this GPU, by bench/torch_times.py.
 // Cold caches, samples interleaved in one run, kernel time by the GPU's clock; copies count. Every result is
@@ -37,9 +37,7 @@ namespace {
 struct Options {
   DType dtype = DType::bf16;
   std::size_t count = 240;
-  std::uint64_t seed = 1;
   std::string model = "models/gemm_bf16_h200", csv, torch;
-  bool forms = false;
 };
 
 /// The problem with the sizes that are no multiples of 8 rounded up to multiples of 64.
@@ -55,7 +53,6 @@ struct Row {
   std::string config, form;
   double first = kUnknown, ours = kUnknown, direct = kUnknown, padded = kUnknown, torch = kUnknown,
          copies = 0, predicted = kUnknown, predicted_copies = 0;
-  std::vector<std::pair<std::string, double>> forms;  ///< with --forms: each form's total, by its problem
 };
 
 class Match {
@@ -64,7 +61,7 @@ class Match {
       : with_copies_(selector(model), registry(), {}),
         without_(selector(model), registry(), {.copies_bytes = 0}) {}
 
-  Row play(const GemmProblem& problem, bool forms) {
+  Row play(const GemmProblem& problem) {
     Row row;
     row.problem = problem;
     std::vector<Player> players;
@@ -82,20 +79,8 @@ class Match {
     const std::size_t ours_at = add("the dispatcher", std::move(ours_launch));
     std::size_t direct_at = ours_at;
     if (padded) direct_at = add("the dispatcher, no copies", without_.make_ready(problem, direct));
-    std::vector<std::size_t> form_places;
-    if (forms) {
-      for (const auto& [form, chosen_for] : aligned_forms(problem)) {
-        const KernelConfig config = without_.solve(chosen_for).choice.config;
-        auto inner = prepared(form.problem.gemm(), config);
-        if (!inner) continue;
-        form_places.push_back(add(print(form.problem),
-                                  padded_launch(problem, form, std::move(inner), cuda_backend().memory())));
-        row.forms.emplace_back(print(form.problem), kUnknown);
-      }
-    }
     row.copies = GpuTable(problem).time(players, padded ? std::optional(ours_at - 1) : std::nullopt);
     row.first = time_of(first), row.ours = time_of(ours_at), row.direct = time_of(direct_at);
-    for (std::size_t i = 0; i < form_places.size(); ++i) row.forms[i].second = time_of(form_places[i]);
     row.config = Selector::name(ours.form.problem, ours.choice);
     row.form = padded ? print(ours.form.problem) : "";
     row.predicted = ours.choice.time_us + ours.copies_us, row.predicted_copies = ours.copies_us;
@@ -214,14 +199,11 @@ void print_table(const std::vector<Row>& rows) {
 void write_csv(const std::string& file, const std::vector<Row>& rows) {
   std::ofstream out(file);
   out << "problem,form,config,first_us,ours_us,direct_us,padded_us,copies_us,predicted_us,predicted_copies_"
-         "us,forms,torch_us\n";
+         "us,torch_us\n";
   for (const Row& row : rows) {
-    std::string forms;
-    for (const auto& [name, us] : row.forms)
-      forms += fmt::format("{}{}={:.2f}", forms.empty() ? "" : ";", name, us);
-    out << fmt::format("{},{},{},{:.2f},{:.2f},{:.2f},{:.2f},{:.2f},{:.2f},{:.2f},{},{:.2f}\n",
+    out << fmt::format("{},{},{},{:.2f},{:.2f},{:.2f},{:.2f},{:.2f},{:.2f},{:.2f},{:.2f}\n",
                        print(row.problem), row.form, row.config, row.first, row.ours, row.direct, row.padded,
-                       row.copies, row.predicted, row.predicted_copies, forms, row.torch);
+                       row.copies, row.predicted, row.predicted_copies, row.torch);
   }
 }
 
@@ -230,14 +212,14 @@ int run(const Options& options) {
     fmt::print("gemm_odd: not measured: {}\n", why);
     return 3;
   }
-  const auto problems = make_problem_set(
-      {.set = "odd_sizes", .dtype = options.dtype, .count = options.count, .seed = options.seed});
+  const auto problems =
+      make_problem_set({.set = "odd_sizes", .dtype = options.dtype, .count = options.count, .seed = 1});
   fmt::print("{}; {} problems in {}\n", cuda_backend().device().model, problems.size(), word(options.dtype));
   const TorchTimes torch = read_torch_times(options.torch);
   Match match(options.model);
   std::vector<Row> rows;
   for (const GemmProblem& problem : problems) {
-    Row row = match.play(problem, options.forms);
+    Row row = match.play(problem);
     if (std::isnan(row.first) || std::isnan(row.ours) || std::isnan(row.padded)) {
       fmt::print("left out: {}: not computed by cuBLASLt ({:.1f} us), here ({:.1f}) or padded ({:.1f})\n",
                  print(problem), row.first, row.ours, row.padded);
@@ -263,9 +245,7 @@ int main(int argc, char** argv) {
       "--dtype", [&](const std::string& text) { options.dtype = parse<DType>(text); }, "element type");
   app.add_option("--model", options.model, "model folder")->capture_default_str();
   app.add_option("--count", options.count, "number of problems to draw; 0 = all")->capture_default_str();
-  app.add_option("--seed", options.seed, "of the draw")->capture_default_str();
   app.add_option("--torch", options.torch, "file of PyTorch's times (bench/torch_times.py)");
   app.add_option("--csv", options.csv, "write every problem's times");
-  app.add_flag("--forms", options.forms, "also time each form with aligned rows");
   return bench::run_bench("gemm_odd", app, argc, argv, [&] { return bench::run(options); });
 }

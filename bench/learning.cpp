@@ -2,7 +2,7 @@
 // one by one, and some are timed with the configs that it expects to be best. How much better are its choices
 // for the others, after training on these timings, and after a full sweep?
 //
-//   learning [--data FILE...] [--set llm] [--top 8,16]
+//   learning [--seed N]
 #include <algorithm>
 #include <filesystem>
 #include <numeric>
@@ -32,58 +32,55 @@ namespace {
 
 using namespace kscout;
 
-struct Options {
-  std::vector<std::string> data = {"data/gemm_fp32_zen3-2c.train.parquet",
-                                   "data/gemm_fp32_zen3-2c.held_out.parquet"};
-  std::string set = "llm";
-  std::size_t problems = 200, timed = 40, folds = 5;
-  std::vector<std::size_t> top = {8, 16};
-  std::uint32_t seed = 7;
-  int threads = 2;
-};
+constexpr const char* kData[] = {"data/gemm_fp32_zen3-2c.train.parquet",
+                                 "data/gemm_fp32_zen3-2c.held_out.parquet"};
+/// The set of problems that the model does not know.
+constexpr const char* kSet = "llm";
+/// Problems of the set; of these, the first are timed.
+constexpr std::size_t kProblems = 200, kTimed = 40;
+constexpr std::size_t kFolds = 5;
+/// Configs that are timed.
+constexpr std::size_t kTops[] = {8, 16};
+constexpr int kThreads = 2;  // of the training
 
 class Replay {
  public:
-  explicit Replay(const Options& options) : options_(options) {
+  explicit Replay(std::uint32_t seed) {
     std::vector<MeasurementTable> tables;
-    for (const std::string& file : options.data) tables.push_back(read_dataset(file));
+    for (const char* const file : kData) tables.push_back(read_dataset(file));
     all_ = final_table(merge(tables, Keep::first));
     // The model to start from knows the first file's problems outside the set.
     std::set<ProblemSizes> in_set;
-    const Operation* const of = operation_of_set(options.set);
-    if (!of) fail(Errc::invalid_argument, "--set {}: no such set of problems", options.set);
-    for (const Problem& problem : of->named_set(options.set, DType::fp32, {}))
+    for (const Problem& problem : operation_of_set(kSet)->named_set(kSet, DType::fp32, {}))
       in_set.insert(sizes_of(problem));
     base_ = final_table(table_of_problems(
         tables.front(), [&](const Problem& problem) { return !in_set.contains(sizes_of(problem)); }));
     for (const Problem& problem : all_.problems) {
       if (in_set.contains(sizes_of(problem))) order_.push_back(problem);
     }
-    std::mt19937 random(options.seed);
+    std::mt19937 random(seed);
     std::ranges::shuffle(order_, random);
-    order_.resize(std::min(order_.size(), options.problems));
-    if (order_.size() <= options.timed)
-      fail(Errc::invalid_argument, "{} problems of set {}", order_.size(), options.set);
+    order_.resize(std::min(order_.size(), kProblems));
+    if (order_.size() <= kTimed)
+      fail(Errc::invalid_argument, "{}, {}: {} problems of set {}", kData[0], kData[1], order_.size(), kSet);
   }
 
   int run() {
-    const std::vector<Problem> rest(order_.begin() + static_cast<std::ptrdiff_t>(options_.timed),
-                                    order_.end());
-    fmt::print("{} of {}: {} problems, the first {} are timed, the choices for the other {} count\n\n",
-               options_.set, options_.data.front(), order_.size(), options_.timed, rest.size());
+    const std::vector<Problem> rest(order_.begin() + static_cast<std::ptrdiff_t>(kTimed), order_.end());
+    fmt::print("{} of {}: {} problems, the first {} are timed, the choices for the other {} count\n\n", kSet,
+               kData[0], order_.size(), kTimed, rest.size());
     fmt::print("{:<44} {:>8} {:>8} {:>8}\n", "% of the fastest measured config", "mean", "P10", "worst");
     const Model unaware = trained({base_});
     const Summary before = judged({&unaware}, {rest});
     print("the model that does not know the set", before);
     std::vector<std::pair<std::size_t, Summary>> learned;
-    for (const std::size_t top : options_.top) {
+    for (const std::size_t top : kTops) {
       const Model model = trained({base_, timings(unaware, top)});
       learned.emplace_back(top, judged({&model}, {rest}));
-      print(fmt::format("after timing {} configs of each of the {}", top, options_.timed),
-            learned.back().second);
+      print(fmt::format("after timing {} configs of each of the {}", top, kTimed), learned.back().second);
     }
     const Summary full = swept(rest);
-    print(fmt::format("after full sweeps of {} of {}", options_.folds - 1, options_.folds), full);
+    print(fmt::format("after full sweeps of {} of {}", kFolds - 1, kFolds), full);
     fmt::print("\nRESULT learning.before {:.2f} %\nRESULT learning.full {:.2f} %\n", 100 * before.mean,
                100 * full.mean);
     for (const auto& [top, after] : learned) {
@@ -114,7 +111,7 @@ class Replay {
     TrainOptions train_options;
     train_options.targets = {Target::rank};
     train_options.folds = 4;
-    train_options.parameters.threads = options_.threads;
+    train_options.parameters.threads = kThreads;
     const auto schema = std::make_shared<Schema>(
         Schema::find(default_schema(Op::gemm, base_.configs.front().space->provider, base_.device.kind))
             .for_op(Op::gemm));
@@ -150,8 +147,7 @@ class Replay {
   MeasurementTable timings(const Model& model, std::size_t top) const {
     const test::TemporaryFolder folder;
     const DecisionDb db(folder.path() / "decisions.sqlite");
-    const std::vector<Problem> first(order_.begin(),
-                                     order_.begin() + static_cast<std::ptrdiff_t>(options_.timed));
+    const std::vector<Problem> first(order_.begin(), order_.begin() + static_cast<std::ptrdiff_t>(kTimed));
     const MeasurementTable table = part(first);
     std::vector<StoredTiming> timed;
     const auto rows = final_rows(table);
@@ -190,12 +186,11 @@ class Replay {
     const std::set<std::string> counts = names_of(rest);
     std::vector<Model> models;
     std::vector<std::vector<Problem>> judged_by;
-    for (std::size_t fold = 0; fold < options_.folds; ++fold) {
+    for (std::size_t fold = 0; fold < kFolds; ++fold) {
       std::vector<Problem> known, asked;
       for (std::size_t i = 0; i < order_.size(); ++i) {
-        if (i % options_.folds != fold) known.push_back(order_[i]);
-        if (i % options_.folds == fold && counts.contains(kscout::print(order_[i])))
-          asked.push_back(order_[i]);
+        if (i % kFolds != fold) known.push_back(order_[i]);
+        if (i % kFolds == fold && counts.contains(kscout::print(order_[i]))) asked.push_back(order_[i]);
       }
       models.push_back(trained({base_, part(known)}));
       judged_by.push_back(std::move(asked));
@@ -205,7 +200,6 @@ class Replay {
     return judged(pointers, judged_by);
   }
 
-  Options options_;
   MeasurementTable all_, base_;
   std::vector<Problem> order_;  ///< of the set, in the order in which they arrive
 };
@@ -213,15 +207,8 @@ class Replay {
 }  // namespace
 
 int main(int argc, char** argv) {
-  Options options;
+  std::uint32_t seed = 7;
   CLI::App app("learning from use, replayed from measurements");
-  app.add_option("--data", options.data,
-                 "datasets; the model to start from learned the first one's other problems");
-  app.add_option("--set", options.set, "the set of problems that it does not know")->capture_default_str();
-  app.add_option("--problems", options.problems, "of the set")->capture_default_str();
-  app.add_option("--timed", options.timed, "of these, the first")->capture_default_str();
-  app.add_option("--top", options.top, "configs that are timed, comma-separated")->delimiter(',');
-  app.add_option("--seed", options.seed, "of the order in which problems arrive")->capture_default_str();
-  app.add_option("--threads", options.threads, "of the training")->capture_default_str();
-  return kscout::bench::run_bench("learning", app, argc, argv, [&] { return Replay(options).run(); });
+  app.add_option("--seed", seed, "of the order in which problems arrive")->capture_default_str();
+  return kscout::bench::run_bench("learning", app, argc, argv, [&] { return Replay(seed).run(); });
 }

@@ -6,7 +6,7 @@ Kernels are replaced by a sleep (python/tests/fixed_worker.py), so that workers 
     RESULT dask.efficiency_2, _4       time on one worker / (workers * time on so many), sleeping kernels
     RESULT dask.rows_per_second        measured rows that reach the coordinator's folder, kernels without a sleep, 4 workers
     RESULT dask.simulated_rows_per_second    rows that the coordinator itself takes from 1,000 workers
-    RESULT dask.coordinator_share      its share of one CPU for 1,000 workers that measure --rate rows a second each
+    RESULT dask.coordinator_share      its share of one CPU for 1,000 workers that measure RATE rows a second each
 
 With --train-seeds N, only compares trainings: N seeds of `kscout train` and of LightGBM on two workers, by their choices
 on held-out problems.
@@ -35,6 +35,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 WORKER = ROOT / "python/tests/fixed_worker.py"
 DATA = ROOT / "data/gemm_fp32_zen4-2c"
 SHARDS = 16
+PROBLEMS = 64
+SLEEP = 0.03  # seconds of a row
+RATE = 100  # rows a second of one worker in the simulation
 GOAL = 0.9
 
 
@@ -110,7 +113,7 @@ def efficiency(scores, sizes, tflops, raced):
     return 100 * statistics.mean(reached)
 
 
-def compare_trainings(target, rounds, seeds):
+def compare_trainings(seeds, target="rank", rounds=150):
     """Prints the efficiencies of both trainers; returns the mean difference and its standard error."""
     with (
         tempfile.TemporaryDirectory() as temporary,
@@ -148,34 +151,29 @@ def compare_trainings(target, rounds, seeds):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--problems", type=int, default=64)
-    parser.add_argument("--sleep", type=float, default=0.03, help="seconds of a row")
-    parser.add_argument("--rate", type=float, default=100, help="rows a second of one worker in the simulation")
     parser.add_argument("--train-seeds", type=int, default=0, help="2 or more: compares trainings instead")
-    parser.add_argument("--train-target", default="rank")
-    parser.add_argument("--train-rounds", type=int, default=150)
     options = parser.parse_args()
     if options.train_seeds:
-        difference, error = compare_trainings(options.train_target, options.train_rounds, options.train_seeds)
+        difference, error = compare_trainings(options.train_seeds)
         print(f"RESULT dask.train_difference {difference:.3f} points")
         print(f"RESULT dask.train_difference_error {error:.3f} points")
         return 0
     with tempfile.TemporaryDirectory() as folder:
-        words = words_of(folder, options.problems)
+        words = words_of(folder, PROBLEMS)
         seconds = {}
         for workers in (1, 2, 4):
-            seconds[workers], rows = sweep_seconds(workers, words, options.sleep)
+            seconds[workers], rows = sweep_seconds(workers, words, SLEEP)
             print(f"{workers} workers  {rows} rows  {seconds[workers]:.2f} s  efficiency {seconds[1] / workers / seconds[workers]:.3f}")
-        fast, rows = sweep_seconds(4, words_of(folder, 16 * options.problems), 0)
+        fast, rows = sweep_seconds(4, words_of(folder, 16 * PROBLEMS), 0)
         print(f"4 workers  {rows} rows without a sleep  {fast:.2f} s")
     interval = 1.0
-    poll = coordinator_seconds(1000, int(options.rate * interval), 5)
+    poll = coordinator_seconds(1000, int(RATE * interval), 5)
     question = 1000 * question_seconds()
-    print(f"1,000 workers of {options.rate:g} rows/s: a poll takes the coordinator {poll:.3f} s, and asking {question:.3f} s of all processes")
+    print(f"1,000 workers of {RATE} rows/s: a poll takes the coordinator {poll:.3f} s, and asking {question:.3f} s of all processes")
     for workers in (2, 4):
         print(f"RESULT dask.efficiency_{workers} {seconds[1] / workers / seconds[workers]:.3f} 1")
     print(f"RESULT dask.rows_per_second {rows / fast:.0f} 1/s")
-    print(f"RESULT dask.simulated_rows_per_second {1000 * options.rate * interval / poll:.0f} 1/s")
+    print(f"RESULT dask.simulated_rows_per_second {1000 * RATE * interval / poll:.0f} 1/s")
     print(f"RESULT dask.coordinator_share {(poll + question) / interval:.3f} 1")
     missed = [workers for workers in (2, 4) if seconds[1] / workers / seconds[workers] < GOAL]
     print("all goals met" if not missed else f"efficiency below {GOAL} on {missed} workers")
