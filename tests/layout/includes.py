@@ -27,8 +27,8 @@ PUBLIC = {
 
 
 def levels(page: str) -> dict[str, int]:
-    """The place of each folder: a bullet of the map names folders before its colon; those between two semicolons may use
-    each other."""
+    """The place of each folder: a bullet of the map names folders before its colon; those with only commas between them
+    may use each other."""
     entries = re.findall(r"^\* (`\w+`(?:[,;] `\w+`)*): ", page.split("\n## Map of the sources\n")[1].split("\n## ")[0], re.MULTILINE)
     groups = "; ".join(entries).split("; ")
     return {folder: level for level, group in enumerate(groups) for folder in re.findall(r"\w+", group)}
