@@ -72,8 +72,7 @@ void Report::add(const Guard::Counts& counts, std::uint64_t wrong_convolutions) 
   if (counts.examined)
     line("  %llu problems examined by the guard: %llu of them the library computes wrong\n",
          whole(counts.examined), whole(counts.wrong));
-  if (counts.replaced)
-    line("  %llu wrong results avoided by other algorithms of the library\n", whole(counts.replaced));
+  if (counts.replaced) line("  %llu wrong results avoided\n", whole(counts.replaced));
   if (counts.unavoidable) line("  %llu wrong results could not be avoided\n", whole(counts.unavoidable));
   if (counts.unknown) line("  %llu calls not guarded\n", whole(counts.unknown));
   if (wrong_convolutions)
