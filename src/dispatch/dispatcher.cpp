@@ -12,7 +12,6 @@
 #include "dispatch/aliases.h"
 #include "dispatch/padding.h"
 #include "dispatch/solver.h"
-#include "instruments/instruments.h"
 #include "measure/timing.h"
 #include "op/struct_operation.h"
 
@@ -286,15 +285,15 @@ struct Dispatcher::Impl {
     void* const to = packed->memory.at_least(memory, packed->bytes);
     const std::int64_t begin = now_ns();
     if (packs) {
-      pack_us(*packed->launch, memory, operand, to, stream);
+      packed->launch->pack(operand, to, stream);
     } else if (filter > 0) {
       const auto bytes = static_cast<std::int64_t>(filter);
       memory.copy(
           {.from = operand, .to = to, .lines = 1, .line_bytes = bytes, .to_lines = 1, .to_line_bytes = bytes},
           stream);
-      std::byte first{};
-      memory.read(&first, to, 1, stream);  // waits for the copy
     }
+    std::byte first{};
+    if (packed->bytes > 0) memory.read(&first, to, 1, stream);  // waits until the operand is there
     packed->setup_us = static_cast<double>(now_ns() - begin) / 1e3;
     return packed;
   }

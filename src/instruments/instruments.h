@@ -71,6 +71,8 @@ class Instruments {
   virtual void evict(std::span<const Region> operands) = 0;
   /// Mean microseconds of `calls` consecutive calls, by the device's clock.
   virtual double time_us(Launch& launch, const Buffers& buffers, void* workspace, int calls) = 0;
+  /// Packs B for a launch (Launch::pack) and waits until it is packed. Returns the microseconds.
+  virtual double pack_us(Launch& launch, const void* b, void* packed);
   /// Minimum length of a batch of calls, so that clock and call cost stay below 0.3 %.
   virtual double batch_us() const noexcept = 0;
   /// The extra time that the first call of a kernel in this process may take, because its code is loaded. A
@@ -87,9 +89,6 @@ class Instruments {
 
 /// The instruments of the CPU.
 Instruments& host_instruments() noexcept;
-
-/// Packs B for a launch (Launch::pack) and waits until it is packed. Returns the microseconds.
-double pack_us(Launch& launch, Memory& memory, const void* b, void* packed, Stream stream = {});
 
 /// Bytes of one element in memory; throws unsupported for types that cannot be generated.
 std::size_t element_bytes(DType dtype);

@@ -172,12 +172,12 @@ Instruments& host_instruments() noexcept {
   return instance;
 }
 
-double pack_us(Launch& launch, Memory& memory, const void* b, void* packed, Stream stream) {
+double Instruments::pack_us(Launch& launch, const void* b, void* packed) {
   const std::int64_t begin = now_ns();
-  launch.pack(b, packed, stream);
+  launch.pack(b, packed);
   std::byte first{};
-  if (memory.space().kind != MemoryKind::host && launch.packed_bytes() > 0)
-    memory.read(&first, packed, 1, stream);  // waits for the stream
+  if (memory().space().kind != MemoryKind::host && launch.packed_bytes() > 0)
+    memory().read(&first, packed, 1, {});  // waits until it is packed
   return static_cast<double>(now_ns() - begin) / 1e3;
 }
 

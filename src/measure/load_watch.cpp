@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "core/fail.h"
-#include "measure/timing.h"
 
 namespace kscout {
 
@@ -45,14 +44,15 @@ double seconds_of(const timeval& time) {
 
 }  // namespace
 
-LoadWatch::LoadWatch(ReadText read) : read_(std::move(read)), start_(now()) {}
+LoadWatch::LoadWatch(ReadText read, ReadClock clock)
+    : read_(std::move(read)), clock_(std::move(clock)), start_(now()) {}
 
 LoadWatch::Counters LoadWatch::now() const {
   rusage own{};
   getrusage(RUSAGE_SELF, &own);
   return {.busy_s = busy_seconds(read_("/proc/stat"), cpus_),
           .own_s = seconds_of(own.ru_utime) + seconds_of(own.ru_stime),
-          .wall_s = 1e-9 * static_cast<double>(now_ns()),
+          .wall_s = 1e-9 * static_cast<double>(clock_()),
           .throttled = throttled_periods(read_)};
 }
 

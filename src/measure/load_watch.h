@@ -10,6 +10,7 @@
 
 #include "core/device_facts.h"
 #include "core/thread_limit.h"
+#include "measure/timing.h"
 
 namespace kscout {
 
@@ -23,7 +24,7 @@ struct Load {
 class LoadWatch {
  public:
   /// `read`: reads files of /proc and /sys.
-  explicit LoadWatch(ReadText read = read_text_file);
+  explicit LoadWatch(ReadText read = read_text_file, ReadClock clock = now_ns);
   Load seen() const;
 
  private:
@@ -34,6 +35,7 @@ class LoadWatch {
   Counters now() const;
 
   ReadText read_;
+  ReadClock clock_;
   std::vector<int> cpus_ = usable_cpus();  ///< before the calling thread is pinned to one of them
   Counters start_;
 };

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +18,9 @@ inline std::int64_t now_ns() noexcept {
              std::chrono::steady_clock::now().time_since_epoch())
       .count();
 }
+
+/// Returns nanoseconds: now_ns(), or the stand-in clock of a test.
+using ReadClock = std::function<std::int64_t()>;
 
 /// Adds its lifetime to a counter.
 ///

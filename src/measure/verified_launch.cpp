@@ -58,7 +58,7 @@ double VerifiedLaunch::packing_us() {
   std::vector<double> samples;
   for (int i = 0; i < kMeasuredPackings; ++i) {
     samples.push_back(
-        pack_us(*launch_, operands_.device().memory(), operands_.operand(Buffers::packable), packed_.data()));
+        operands_.device().pack_us(*launch_, operands_.operand(Buffers::packable), packed_.data()));
   }
   return summarise(samples).median;
 }

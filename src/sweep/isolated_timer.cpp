@@ -12,13 +12,12 @@
 
 #include "core/fail.h"
 #include "core/links.h"
-#include "measure/timing.h"
 
 namespace kscout {
 
 namespace {
 
-std::int64_t deadline_in(double seconds) { return now_ns() + static_cast<std::int64_t>(seconds * 1e9); }
+std::int64_t after(const ReadClock& clock, double seconds) { return clock() + std::llround(seconds * 1e9); }
 
 /// A temporary folder for the worker's manifest, which it reads at its start, and for its log.
 class StartFolder {
@@ -48,7 +47,7 @@ IsolatedTimer::IsolatedTimer(const SweepPlan& plan, IsolatedTimerOptions options
 
 bool IsolatedTimer::receive(std::vector<std::string>& lines, std::int64_t deadline_ns, bool& timed_out) {
   while (lines.empty()) {
-    const std::int64_t left_ns = deadline_ns - now_ns();
+    const std::int64_t left_ns = deadline_ns - options_.clock();
     timed_out = left_ns <= 0;
     if (timed_out) return true;
     pollfd waiting{worker_->fd(), POLLIN, 0};
@@ -72,7 +71,7 @@ void IsolatedTimer::start() {
   opens_problem_ = true;
   std::vector<std::string> lines;
   bool timed_out = false;
-  if (!receive(lines, deadline_in(kStartLimitS), timed_out)) {
+  if (!receive(lines, after(options_.clock, kStartLimitS), timed_out)) {
     const std::string how = worker_->end();
     worker_.reset();
     fail(Errc::device_failure, "the worker {} ended before it was ready: {}; its last message: {}",
@@ -100,7 +99,7 @@ IsolatedTimer::Measured IsolatedTimer::measure(std::int32_t pass, const std::vec
     if (opens_problem_) limit_s += options_.open_limit_s;
     std::vector<std::string> lines;
     bool timed_out = false;
-    if (!receive(lines, deadline_in(limit_s), timed_out)) {
+    if (!receive(lines, after(options_.clock, limit_s), timed_out)) {
       answers.status = Status::crashed;
       answers.ended = worker_->end();
     } else if (timed_out) {

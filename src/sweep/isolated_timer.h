@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "measure/problem_bench.h"
+#include "measure/timing.h"
 #include "sweep/messages.h"
 #include "sweep/plan.h"
 #include "sweep/worker_process.h"
@@ -26,6 +27,7 @@ struct IsolatedTimerOptions {
   /// A worker that sends nothing for more than this time is killed; its config gets status timeout.
   double item_limit_s = 10;
   double open_limit_s = 120;  ///< added for the first config: time to make operands and reference
+  ReadClock clock = now_ns;   ///< of these limits
 };
 
 class IsolatedTimer {

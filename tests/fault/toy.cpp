@@ -3,15 +3,17 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 
 #include <unistd.h>
 
 #include <kscout/family.h>
 
 #include "core/fail.h"
-#include "measure/timing.h"
+#include "measure/measured_backend.h"
 #include "op/gemm/gemm_views.h"
 #include "op/operands.h"
+#include "support/stand_in_instruments.h"
 
 namespace kscout::toy {
 
@@ -39,12 +41,14 @@ void write_to(volatile char* where) { *where = 1; }
 
 class ToyLaunch : public Launch {
  public:
-  ToyLaunch(const GemmProblem& problem, Behaviour behaviour) : problem_(problem), behaviour_(behaviour) {}
+  ToyLaunch(const GemmProblem& problem, Behaviour behaviour, double& now_us)
+      : problem_(problem), behaviour_(behaviour), now_us_(now_us) {}
   std::size_t workspace_bytes() const noexcept override { return 100; }
 
   void run(const Buffers& given, void* workspace, Stream) override {
     const GemmBuffers buffers = GemmBuffers::of(given);
     ++calls_;
+    now_us_ += behaviour_ == Behaviour::slow ? kSlowUs : kGoodUs;
     const auto c_bytes = static_cast<std::size_t>(operand_elements(problem_).c) * sizeof(float);
     switch (behaviour_) {
       case Behaviour::crash:
@@ -56,15 +60,12 @@ class ToyLaunch : public Launch {
       case Behaviour::leave:
         std::_Exit(3);
       case Behaviour::hang:
+        if (const char* const file = std::getenv(kHangsVariable)) std::ofstream{file};
         for (;;) pause();
       case Behaviour::lazy:
         return;
       case Behaviour::fail_to_run:
         fail(Errc::device_failure, "the toy gave up");
-      case Behaviour::slow:
-        for (const auto end = now_ns() + 1'000'000; now_ns() < end;) {
-        }
-        break;
       case Behaviour::writes_a:
         write_to(static_cast<char*>(const_cast<void*>(buffers.a)));
         break;
@@ -89,9 +90,10 @@ class ToyLaunch : public Launch {
   GemmProblem problem_;
   Behaviour behaviour_;
   int calls_ = 0;
+  double& now_us_;
 };
 
-class ToyBackend : public Backend {
+class ToyBackend : public MeasuredBackend {
  public:
   std::string_view name() const noexcept override { return "toy"; }
   std::string_view provider() const noexcept override { return "toy"; }
@@ -99,6 +101,7 @@ class ToyBackend : public Backend {
     fail(Errc::unsupported, "the toy's configs are those of its plans");
   }
   const Device& device() override { return device_; }
+  Instruments& instruments() override { return clock_; }
   std::string refusal(ProblemRef, const KernelConfig& config) override {
     return config["behaviour"] == static_cast<std::int32_t>(Behaviour::refuse) ? "the toy refuses" : "";
   }
@@ -106,7 +109,7 @@ class ToyBackend : public Backend {
     if (const std::string text = refusal(problem, config); !text.empty()) fail(Errc::unsupported, "{}", text);
     const auto behaviour = static_cast<Behaviour>(config["behaviour"]);
     if (behaviour == Behaviour::crash_in_prepare) std::raise(SIGSEGV);
-    return std::make_unique<ToyLaunch>(problem.as<GemmProblem>(), behaviour);
+    return std::make_unique<ToyLaunch>(problem.as<GemmProblem>(), behaviour, clock_.now_us);
   }
 
   std::vector<std::string> prepare_ahead(ProblemRef, std::span<const KernelConfig> configs, double) override {
@@ -120,6 +123,7 @@ class ToyBackend : public Backend {
 
  private:
   Device device_;
+  StandInInstruments clock_;
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 #pragma once
 /// \file
-/// Provides a provider and a backend whose configs misbehave on purpose, and plans of their sweeps.
+/// Provides a provider and a backend whose configs misbehave on purpose, and plans of their sweeps. A clock
+/// of their own times them, so that no status depends on what else runs.
 #include <string_view>
 #include <vector>
 
@@ -13,12 +14,12 @@ namespace kscout::toy {
 
 enum class Behaviour : std::int32_t {
   good,   ///< the plainest GEMM
-  slow,   ///< right, but a millisecond late
+  slow,   ///< right, but takes kSlowUs
   crash,  ///< SIGSEGV in run
   crash_in_prepare,
-  crash_later,  ///< right at first, SIGSEGV in the second call
-  leave,        ///< exit code 3
-  hang,
+  crash_later,       ///< right at first, SIGSEGV in the second call
+  leave,             ///< exit code 3
+  hang,              ///< waits for ever; first writes the file that kHangsVariable names
   wrong,             ///< one element is off
   lazy,              ///< writes nothing
   past_end,          ///< right, and 8 bytes behind C
@@ -33,6 +34,9 @@ inline constexpr std::string_view kBehaviourWords[] = {
     "good",   "slow",        "crash",   "crash_in_prepare", "crash_later",      "leave",
     "hang",   "wrong",       "lazy",    "past_end",         "before_workspace", "writes_a",
     "refuse", "fail_to_run", "chatter", "compile"};
+
+inline constexpr double kGoodUs = 10, kSlowUs = 1000;
+inline constexpr const char* kHangsVariable = "KSCOUT_TOY_HANGS";
 
 const ConfigSpace& space(std::string_view provider, Op op);
 Backend& backend(std::string_view name);

@@ -12,6 +12,7 @@
 #include <kscout/dispatcher.h>
 
 #include "libraries/toy_index.h"
+#include "measure/timing.h"
 #include "op/conv/conv_reference.h"
 #include "op/operands.h"
 #include "support/expect_error.h"
@@ -134,8 +135,11 @@ TEST(PackedFilter, OutlivesItsDispatcherAndMoves) {
   std::optional<PackedFilter> kept;
   {
     Dispatcher dispatcher(only_cpu());
+    const std::int64_t begin = now_ns();
     PackedFilter packed = one.pack(dispatcher);
-    EXPECT_GE(packed.setup_us(), 0);
+    EXPECT_GT(packed.setup_us(), 0);
+    EXPECT_LE(packed.setup_us(), static_cast<double>(now_ns() - begin) / 1e3)
+        << "packing is a part of the call";
     Dispatcher moved = std::move(dispatcher);
     PackedFilter other = std::move(packed);
     one.operands.reset_c();

@@ -1,10 +1,11 @@
 #pragma once
 /// \file
-/// Instruments of the CPU with another clock, for tests that must not depend on what else runs.
+/// Instruments of the CPU with a clock that only the test's kernels advance, for tests that must not depend
+/// on what else runs.
 ///
-///     class Clock final : public StandInInstruments {
-///       double time_us(Launch& launch, const Buffers& buffers, void* workspace, int calls) override { ... }
-///     };
+///     StandInInstruments clock;
+///     ... void run(const Buffers&, void*, Stream) override { clock.now_us += 40; }
+///     ProblemBench bench({}, seed, clock);   // every call takes 40 us
 #include "instruments/instruments.h"
 
 namespace kscout {
@@ -32,6 +33,18 @@ class StandInInstruments : public Instruments {
   }
   void evict(std::span<const Region> operands) override { host_.evict(operands); }
   double batch_us() const noexcept override { return 100; }
+  double time_us(Launch& launch, const Buffers& buffers, void* workspace, int calls) override {
+    const double begin_us = now_us;
+    for (int i = 0; i < calls; ++i) launch.run(buffers, workspace);
+    return (now_us - begin_us) / calls;
+  }
+  double pack_us(Launch& launch, const void* b, void* packed) override {
+    const double begin_us = now_us;
+    launch.pack(b, packed);
+    return now_us - begin_us;
+  }
+
+  double now_us = 0;
 
  private:
   Instruments& host_ = host_instruments();

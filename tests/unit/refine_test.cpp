@@ -56,17 +56,8 @@ class Clockwork final : public MeasuredBackend {
   std::map<std::int32_t, int> runs;
 
  private:
-  struct Clock final : StandInInstruments {
-    double time_us(Launch& launch, const Buffers& buffers, void* workspace, int calls) override {
-      const double begin_us = now_us;
-      for (int i = 0; i < calls; ++i) launch.run(buffers, workspace);
-      return (now_us - begin_us) / calls;
-    }
-    double now_us = 0;
-  };
-
   Device device_ = toy::device();
-  Clock clock_;
+  StandInInstruments clock_;
 };
 
 std::vector<Choice> of_tens(std::initializer_list<std::int32_t> tens) {

@@ -2,12 +2,13 @@
 #include "core/thread_limit.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
+#include <cstdint>
 #include <cstdlib>
 #include <map>
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <kscout/error.h>
 #include <kscout/provider.h>
@@ -188,14 +189,18 @@ TEST(LoadWatch, CountsWhatOthersComputed) {
       stat += "cpu" + std::to_string(cpu) + " " + std::to_string(ticks) + " 0 0 500 9 0 0 0 7 7\n";
   };
   set(100);
-  const LoadWatch watch([&](const std::string& path) { return path == "/proc/stat" ? stat : std::string(); });
+  std::int64_t seconds = 7;
+  const LoadWatch watch([&](const std::string& path) { return path == "/proc/stat" ? stat : std::string(); },
+                        [&] { return seconds * 1'000'000'000; });
   EXPECT_TRUE(std::isnan(watch.seen().others)) << "too short to say";
-  for (const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(250);
-       std::chrono::steady_clock::now() < end;) {
-  }
-  set(100000);
-  const Load load = watch.seen();
+  seconds += 1000;
+  const auto ticks_per_s = static_cast<int>(sysconf(_SC_CLK_TCK));
+  set(100 + 250 * ticks_per_s);
+  Load load = watch.seen();
   EXPECT_EQ(load.cpus, static_cast<double>(usable_cpus().size()));
+  EXPECT_NEAR(load.others, 0.25 * load.cpus, 0.05) << "this process computes much less than 50 s meanwhile";
+  set(100 + 9999 * ticks_per_s);
+  load = watch.seen();
   EXPECT_EQ(load.others, load.cpus) << "no more than there are";
   EXPECT_FALSE(load.throttled);
 }
