@@ -180,7 +180,7 @@ FamilyRequest FamilyOptions::request(const Signature& signature) const {
 }
 
 CLI::Option* add_provider_option(CLI::App& verb, std::string& provider, const std::string& help) {
-  return verb.add_option("--provider", provider, help)->default_str(kUsualProvider);
+  return verb.add_option("--provider", provider, help)->default_str("by the operation and the device");
 }
 
 Device device_named(const std::string& name) {

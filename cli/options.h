@@ -111,8 +111,6 @@ CLI::Option* add_layouts_option(CLI::App& verb, std::vector<Layout>& layouts, co
 
 /// Adds --provider, with the same words in every verb.
 CLI::Option* add_provider_option(CLI::App& verb, std::string& provider, const std::string& help);
-inline constexpr const char* kUsualProvider =
-    "by the device: native on CPUs, ck_tile on AMD's GPUs; on NVIDIA's cublaslt, for convolutions cudnn";
 
 /// The default element type of a device: fp32 on a CPU, bf16 on a GPU.
 DType usual_dtype(const Device& device);

@@ -24,21 +24,21 @@
 namespace kscout {
 namespace {
 
+/// Whether a kernel's name begins with that of a provider.
+bool begins_with(std::string_view kernel_name, std::string_view provider) noexcept {
+  return kernel_name.starts_with(provider) && kernel_name.substr(provider.size()).starts_with('_');
+}
+
 struct Entry {
   std::string_view name;
   const Provider& (*get)();
-  /// Whether a kernel's name looks like one of this provider's.
-  bool (*knows)(std::string_view kernel_name) noexcept;
+  /// Which kernel names are this provider's; null: those that begin with its name.
+  bool (*knows_name)(std::string_view kernel_name) noexcept = nullptr;
+
+  bool knows(std::string_view kernel_name) const noexcept {
+    return knows_name ? knows_name(kernel_name) : begins_with(kernel_name, name);
+  }
 };
-
-bool is_native_name(std::string_view name) noexcept { return name.starts_with("native_"); }
-bool is_cublaslt_name(std::string_view name) noexcept { return name.starts_with("cublaslt_"); }
-bool is_cudnn_name(std::string_view name) noexcept { return name.starts_with("cudnn_"); }
-bool is_cutlass_name(std::string_view name) noexcept { return name.starts_with("cutlass_"); }
-bool is_hopper_name(std::string_view name) noexcept { return name.starts_with("hopper_"); }
-bool is_groupwise_name(std::string_view name) noexcept { return name.starts_with("groupwise_"); }
-
-bool is_miopen_name(std::string_view name) noexcept { return name.starts_with("miopen_"); }
 
 const Provider& nvidia_provider() {
   static const JointProvider provider("nvidia", "cublaslt and cutlass as one family, run by backend cuda",
@@ -57,15 +57,15 @@ bool is_nobodys_name(std::string_view) noexcept { return false; }
 
 /// Every provider, in the order in which kernel names are tried.
 constexpr std::array kProviders = {
-    Entry{"native", native_provider, is_native_name},
-    Entry{"cublaslt", cublaslt_provider, is_cublaslt_name},
-    Entry{"cudnn", cudnn_provider, is_cudnn_name},
-    Entry{"cutlass", cutlass_provider, is_cutlass_name},
+    Entry{"native", native_provider},
+    Entry{"cublaslt", cublaslt_provider},
+    Entry{"cudnn", cudnn_provider},
+    Entry{"cutlass", cutlass_provider},
     Entry{"nvidia", nvidia_provider, is_nobodys_name},
     Entry{"ck_tile", ck_tile_provider, is_ck_tile_name},
-    Entry{"miopen", miopen_provider, is_miopen_name},
-    Entry{"hopper", hopper_provider, is_hopper_name},
-    Entry{"groupwise", groupwise_provider, is_groupwise_name},
+    Entry{"miopen", miopen_provider},
+    Entry{"hopper", hopper_provider},
+    Entry{"groupwise", groupwise_provider},
     Entry{"nvidia_conv", nvidia_conv_provider, is_nobodys_name},
 };
 
@@ -89,9 +89,7 @@ const Provider* declared_provider_of(std::string_view kernel_name) noexcept {
   const Provider* longest = nullptr;
   for (const Provider* const one : all_declared.load()->providers) {
     const std::string_view name = one->name();
-    const bool begins =
-        kernel_name.size() > name.size() && kernel_name.starts_with(name) && kernel_name[name.size()] == '_';
-    if (begins && (!longest || longest->name().size() < name.size())) longest = one;
+    if (begins_with(kernel_name, name) && (!longest || longest->name().size() < name.size())) longest = one;
   }
   return longest;
 }

@@ -100,6 +100,8 @@ TEST_F(CudaBackendTest, KernelsForUnalignedLinesHaveALowerBound) {
 TEST_F(CudaBackendTest, ComputesGroupedGemms) {
   Backend& gpu = backend("cuda");
   EXPECT_EQ(gpu.provider_for(Op::grouped_gemm), "hopper");
+  for (const Op op : {Op::gemm, Op::conv_fwd, Op::conv_bwd_data, Op::conv_bwd_weight, Op::grouped_gemm})
+    EXPECT_EQ(gpu.provider_for(op), default_provider(op, gpu.device()));
   for (const Layout layout : {Layout::rcr, Layout::rrr}) {
     const GroupedGemmProblem problem = make_grouped_gemm({5, 0, 17, 1}, 24, 40, DType::bf16, layout);
     const Family family = gpu.family(signature_of(problem), "default");

@@ -187,9 +187,8 @@ class CudaBackend final : public MeasuredBackend {
   std::string_view name() const noexcept override { return "cuda"; }
   std::string_view provider() const noexcept override { return "cublaslt"; }
   std::string_view provider_for(Op op) const noexcept override {
-    if (op == Op::grouped_gemm) return hopper_provider().name();
-    const auto ops = cudnn_provider().ops();
-    return std::ranges::find(ops, op) != ops.end() ? "cudnn" : "cublaslt";
+    static const Device any = device_preset("h200");  // device() would ask the driver
+    return default_provider(op, any);
   }
   bool executes(std::string_view provider) const noexcept override {
     static constexpr std::string_view kOwn[] = {"cublaslt", "cudnn", "hopper", "groupwise", "cutlass"};
@@ -351,15 +350,12 @@ class CudaBackend final : public MeasuredBackend {
     return config.space && !kscout::provider(config.space->provider).built_in();
   }
 
-  static bool is_hopper(const KernelConfig& config) {
-    return config.space && config.space->provider == hopper_provider().name();
+  static bool is_of(const Provider& provider, const KernelConfig& config) {
+    return config.space && config.space->provider == provider.name();
   }
-  static bool is_groupwise(const KernelConfig& config) {
-    return config.space && config.space->provider == groupwise_provider().name();
-  }
-  static bool is_cudnn(const KernelConfig& config) {
-    return config.space && config.space->provider == cudnn_provider().name();
-  }
+  static bool is_hopper(const KernelConfig& config) { return is_of(hopper_provider(), config); }
+  static bool is_groupwise(const KernelConfig& config) { return is_of(groupwise_provider(), config); }
+  static bool is_cudnn(const KernelConfig& config) { return is_of(cudnn_provider(), config); }
   /// Of a config of hopper or groupwise.
   std::string own_refusal(ProblemRef of, const KernelConfig& config) {
     if (config.space->op != of.op()) return fmt::format("the config computes {}", word(config.space->op));

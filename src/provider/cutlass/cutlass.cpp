@@ -76,16 +76,17 @@ constexpr std::int32_t kFirstAlgorithm = 1000;
 /// transposed.
 constexpr std::int32_t kWays = 4;
 
-/// Number of stages that fit beside the epilogue's buffers in the 227 KiB of an sm_90 block. CUTLASS's own
-/// count differs slightly (one stage less for 128 x 192 and 64 x 128).
+/// Number of stages that fit beside the epilogue's buffers in the shared memory of an sm_90 block. CUTLASS's
+/// own count differs slightly (one stage less for 128 x 192 and 64 x 128).
 double stages_that_fit(const Signature& s, const CutlassConfig& c) {
-  constexpr double kShared = 232448;
+  // CUDA keeps 1 KiB of a multiprocessor's for each block.
+  static const double shared = device_preset("h200").shared_bytes_per_core - 1024;
   const double stage =
       c.tile_k * (c.tile_m * bytes_per_element(s.dtype_a) + c.tile_n * bytes_per_element(s.dtype_b));
   const double columns = std::min(c.swap_ab ? c.tile_m : c.tile_n, 32);
   const double rows = c.is(CutlassPipeline::wgmma_coop) ? 128 : 64;
   const double store = c.is(CutlassEpilogue::tma) ? 2 * rows * columns * bytes_per_element(s.dtype_c) : 0;
-  return std::floor((kShared - store) / stage);
+  return std::floor((shared - store) / stage);
 }
 
 class CutlassProvider final : public NvidiaGemmProvider {
