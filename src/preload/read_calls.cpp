@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
+#include <utility>
 
 #include "op/gemm/gemm_views.h"
 
@@ -240,13 +241,14 @@ void read_scales(const Attributes& operation, CallDetails& details) noexcept {
     details.has_other_scales |= operation.value<std::int32_t>(attribute, 0) != 0;
 }
 
-#define KSCOUT_NAME(name, library, missing) #name,
-constexpr std::array<const char*, kscout_entries> kEntryNames = {KSCOUT_TAKEN(KSCOUT_NAME)};
+#define KSCOUT_NAME(name, library, missing) std::pair(#name, std::string_view(library) == KSCOUT_ANY_LIBRARY),
+constexpr std::pair<const char*, bool> kEntries[] = {KSCOUT_TAKEN(KSCOUT_NAME)};
 #undef KSCOUT_NAME
 
 }  // namespace
 
-const char* entry_name(kscout_entry entry) noexcept { return kEntryNames[entry]; }
+const char* entry_name(kscout_entry entry) noexcept { return kEntries[entry].first; }
+bool is_on_cpu(kscout_entry entry) noexcept { return kEntries[entry].second; }
 
 Unread read(const kscout_gemm_call& call, const Library& library, ProductCall& found) noexcept {
   CallDetails& details = found.details;

@@ -143,6 +143,8 @@ inline std::size_t quick_hash(const GemmProblem& p) noexcept {
 
 /// The name of a function, as programs call it.
 const char* entry_name(kscout_entry entry) noexcept;
+/// Whether the function is one of a BLAS on the CPU, which is any library.
+bool is_on_cpu(kscout_entry entry) noexcept;
 
 /// Functions that read what a call refers to; null where the library lacks one.
 struct Library {

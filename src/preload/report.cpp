@@ -33,8 +33,9 @@ void Report::line(const char* format, ...) noexcept {
 bool Report::add_calls(std::span<const std::uint64_t> calls) noexcept {
   for (std::size_t i = 0; i < calls.size(); ++i) {
     if (!calls[i]) continue;
-    line("  %-32s %12llu calls\n", entry_name(static_cast<kscout_entry>(i)), whole(calls[i]));
-    (i >= kscout_cblas_sgemm ? any_of_cpu_ : any_of_gpu_) = true;
+    const auto entry = static_cast<kscout_entry>(i);
+    line("  %-32s %12llu calls\n", entry_name(entry), whole(calls[i]));
+    (is_on_cpu(entry) ? any_of_cpu_ : any_of_gpu_) = true;
   }
   return any_of_gpu_ || any_of_cpu_;
 }

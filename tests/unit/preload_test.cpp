@@ -103,6 +103,13 @@ kscout_gemm_call usual_call(int* pointer_mode, const void* beta) {
   return call;
 }
 
+TEST(ReadCalls, OnlyFunctionsOfABlasAreOnTheCpu) {
+  for (int i = 0; i < kscout_entries; ++i) {
+    const auto entry = static_cast<kscout_entry>(i);
+    EXPECT_EQ(is_on_cpu(entry), !std::string_view(entry_name(entry)).starts_with("cu")) << entry_name(entry);
+  }
+}
+
 TEST(ReadCalls, CallsThatAreNoProblemHaveAReason) {
   int host = 0, device = 1;
   const float zero = 0, minus_zero = -0.0F, one = 1;
