@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import tempfile
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 PathLike = Union[str, "os.PathLike[str]"]
 AnyProblem = Union["Problem", str]
 
-_OPS = ("gemm", "grouped_gemm", "conv_fwd", "conv_bwd_data", "conv_bwd_weight")
-_DEVICES = ("cpu", "cuda")
 _declared: dict[str, str] = {}  # the declarations of this process by name: a provider stays until it ends
 
 
@@ -119,9 +118,14 @@ class Family:
         help: str | None = None,
     ):
         self.name = _declaration.check_name("family", name)
-        for word, value, allowed in (("op", op, _OPS), ("device", device, _DEVICES)):
-            if value not in allowed:
-                raise InvalidArgument(f"{word}={value!r}: a family has one of {', '.join(allowed)}")
+        allowed = {"device": (device, ("cpu", "cuda"))}
+        with contextlib.suppress(ImportError):  # without the compiled part, the programs refuse the op
+            from ._core import _op_words
+
+            allowed["op"] = (op, _op_words())
+        for word, (value, words) in allowed.items():
+            if value not in words:
+                raise InvalidArgument(f"{word}={value!r}: a family has one of {', '.join(words)}")
         for word, value, needed in (("run", run, True), ("reference", reference, True), ("prepare", prepare, False), ("compile", compile, False)):
             if not callable(value) and (needed or value is not None):
                 raise InvalidArgument(f"{word}={value!r} is not callable; give a function")

@@ -26,7 +26,6 @@ from .errors import Error, InvalidArgument
 KEYS = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096)
 _MOST_BETWEEN = 6
 _ANCHORS = (1, 64, 1024)  # numbers of tokens that teach a model where there is none
-_SHARED_BYTES = 232448  # of a block on sm_90
 
 Values = dict[str, int]
 
@@ -49,7 +48,7 @@ def engine_default(tokens: int, experts: int) -> Values:
 
 
 def configs() -> list[Values]:
-    """The configs that may be measured: tiles whose stages fit a block's shared memory, and the engines' defaults."""
+    """The configs of the family: those of the engines' defaults, and others where no thread spills or idles."""
     found = list(ENGINE_DEFAULTS)
     for block_m in (16, 32, 64, 128):
         for block_n in (32, 64, 128, 256):
@@ -59,8 +58,7 @@ def configs() -> list[Values]:
                     continue
                 for block_k in (64, 128, 256):
                     for stages in (2, 3, 4, 5):
-                        if 2 * stages * (block_m + block_n) * block_k <= _SHARED_BYTES:
-                            found += [_config(block_m, block_n, block_k, group_m, warps, stages) for group_m in (1, 16)]
+                        found += [_config(block_m, block_n, block_k, group_m, warps, stages) for group_m in (1, 16)]
     return list({tuple(config.values()): config for config in found}.values())
 
 
@@ -115,6 +113,8 @@ def family(layer: Layer, compile_jobs: int = 1) -> Family:
     return Family(
         "fused_moe",
         configs=configs(),
+        rules={"fits": ("2 * c.num_stages * (c.block_size_m + c.block_size_n) * c.block_size_k <= d.shared_bytes_per_core - 1024",
+                        "the stages of both tiles lie in a block's shared memory: a multiprocessor's without 1 KiB")},  # fmt: skip
         op="grouped_gemm",
         device="cuda",
         prepare=prepare,

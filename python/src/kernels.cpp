@@ -170,6 +170,7 @@ void bind_family(nb::module_& module) {
   });
   module.def("_kernels_for", &kernels_for, nb::arg("problem"), nb::arg("provider"), nb::arg("device"),
              nb::arg("rules"), "The configs of a rule set for the signature of a problem.");
+  module.def("_op_words", [] { return std::vector(op_words().begin(), op_words().end()); });
   module.def(
       "_declare",
       [](std::string_view toml, std::string_view file) {

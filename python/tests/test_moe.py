@@ -5,17 +5,22 @@ import json
 import pytest
 
 import kscout
-from kscout import moe
+from kscout import _program, moe
 
 LAYER = moe.Layer(experts=8, intermediate=32, hidden=64, top_k=2)
 
 
-def test_every_config_fits_and_the_defaults_are_among_them():
+def test_every_config_fits_and_the_defaults_are_among_them(tmp_path, monkeypatch):
     configs = moe.configs()
     assert len({tuple(config.values()) for config in configs}) == len(configs)
-    for config in configs:
-        assert 2 * config["num_stages"] * (config["BLOCK_SIZE_M"] + config["BLOCK_SIZE_N"]) * config["BLOCK_SIZE_K"] <= 227 * 1024
     assert all(default in configs for default in moe.ENGINE_DEFAULTS)
+    monkeypatch.setenv("KSCOUT_FAMILIES", moe.family(LAYER).write(tmp_path))
+    for device, kib, count in (("h200", 227, 390), ("a100", 163, 324)):
+        kernels = ("kernels", "--provider", "fused_moe", "--op", "grouped_gemm", "--dtype", "bf16", "--layout", "rcr", "--device", device)
+        rows = [{name: row[name.lower()] for name in moe.ENGINE_DEFAULTS[0]} for row in _program.run(*kernels)]
+        assert len(rows) == count and all(default in rows for default in moe.ENGINE_DEFAULTS)
+        for row in rows:
+            assert 2 * row["num_stages"] * (row["BLOCK_SIZE_M"] + row["BLOCK_SIZE_N"]) * row["BLOCK_SIZE_K"] <= kib * 1024
     assert moe.engine_default(8, 8)["BLOCK_SIZE_M"] == 16 and moe.engine_default(9, 8)["BLOCK_SIZE_M"] == 64
 
 
