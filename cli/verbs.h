@@ -48,7 +48,7 @@ inline constexpr VerbInfo kVerbs[] = {
     {"search", "find the best config of a problem, by timing few or by a model", Program::kscout},
     {"classes", "find the configs of a weight that give equal bits whatever M is", Program::kscout},
     {"run", "select, execute, verify and time problems", Program::kscout},
-    {"exec", "start a program and record its GEMMs on NVIDIA GPUs", Program::kscout},
+    {"exec", "start a program; keep wrong results from it, run its products faster", Program::kscout},
     {"generate", "generate and build sources of kernel libraries", Program::kscout},
     {"export", "export a model as a C++ header, a lookup table, LightGBM text or JSON", Program::kscout},
     {"db", "list, export, import, prune the decisions that applications found by timing", Program::kscout},
