@@ -104,14 +104,6 @@ void ProblemBench::record(const SampleSummary& summary, Measurement& m) const {
   m.noisy = slowed_ || !(summary.relative_half_width() <= protocol_.noisy_above);
 }
 
-std::string ProblemBench::damage() const {
-  if (std::string text = operands_.damage(); !text.empty()) return text;
-  if (const std::string text = workspace_.damage(); !text.empty()) return "the workspace was written " + text;
-  if (const std::string text = packed_.damage(); !text.empty())
-    return "the packed filter was written " + text;
-  return {};
-}
-
 void ProblemBench::repair() {
   operands_.repair();
   workspace_.resize(workspace_.size());

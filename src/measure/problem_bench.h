@@ -89,7 +89,7 @@ class ProblemBench {
   /// Microseconds per call of a batch, or of one call when caches are flushed.
   double sample_us(Launch& launch, double expected_us);
   void record(const SampleSummary& summary, Measurement& m) const;
-  std::string damage() const;
+  std::string damage() const { return operands_.damage(workspace_, packed_); }
   void repair();
   /// False when the outcome is already decided: wrong or crashed.
   bool verify(const Candidate& candidate, Launch& launch, Outcome& outcome, double& first_us);

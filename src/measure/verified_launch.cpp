@@ -33,17 +33,9 @@ void VerifiedLaunch::run() {
   launch_->run(buffers(), workspace_.data());
 }
 
-std::string VerifiedLaunch::damage() const {
-  if (std::string text = operands_.damage(); !text.empty()) return text;
-  if (const std::string text = workspace_.damage(); !text.empty()) return "the workspace was written " + text;
-  if (const std::string text = packed_.damage(); !text.empty())
-    return "the packed filter was written " + text;
-  return {};
-}
-
 Verification VerifiedLaunch::check(const Reference& reference) {
   Verification found = reference.check(operands_.result());
-  if (std::string text = damage(); !text.empty()) {
+  if (std::string text = operands_.damage(workspace_, packed_); !text.empty()) {
     found = {std::numeric_limits<double>::infinity(), std::move(text)};
     operands_.repair();
     workspace_.repair();

@@ -42,7 +42,6 @@ class VerifiedLaunch {
 
  private:
   Buffers buffers();
-  std::string damage() const;
 
   std::unique_ptr<Launch> launch_;
   GemmOperands& operands_;

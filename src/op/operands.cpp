@@ -185,6 +185,13 @@ std::string GemmOperands::damage() const {
   return text;
 }
 
+std::string GemmOperands::damage(const GuardedBuffer& workspace, const GuardedBuffer& packed) const {
+  if (std::string text = damage(); !text.empty()) return text;
+  if (const std::string text = workspace.damage(); !text.empty()) return "the workspace was written " + text;
+  if (const std::string text = packed.damage(); !text.empty()) return "the packed filter was written " + text;
+  return {};
+}
+
 void GemmOperands::evict_from_caches(const Instruments::Region& more) const {
   std::vector<Instruments::Region> regions{more};
   for (const Tensor& tensor : tensors_) {

@@ -117,6 +117,8 @@ class GemmOperands {
 
   /// Describes writes outside the elements of C: into its guard zones and the gaps between its lines.
   std::string damage() const;
+  /// The same of the operands, a launch's workspace and its packed filter.
+  std::string damage(const GuardedBuffer& workspace, const GuardedBuffer& packed) const;
   /// Removes the operands and this memory from all caches.
   void evict_from_caches(const Instruments::Region& more = {}) const;
 
