@@ -234,7 +234,7 @@ enum {
   KSCOUT_SOURCE_FORCED = 5,  ///< named by KSCOUT_FORCE
   KSCOUT_SOURCE_ANY_CPU = 6  ///< predicted by a model for every CPU: nobody measured this one
 };
-/// "cache", "db", "model", "analytic", "default", "forced"; "" for other numbers.
+/// "cache", "db", "model", "analytic", "default", "forced", "any_cpu"; "" for other numbers.
 KSCOUT_API const char* kscout_source_word(int32_t source);
 
 /// One config for one problem, with its predictions.

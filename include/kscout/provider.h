@@ -84,8 +84,8 @@ KSCOUT_API const Provider& declare_provider(std::string_view toml, std::string_v
 KSCOUT_API const Provider& provider(std::string_view name);
 KSCOUT_API std::span<const std::string_view> provider_names() noexcept;
 
-/// The provider that is used when none is named, by the device's kind and vendor: native on CPUs, ck_tile on
-/// AMD's GPUs; on NVIDIA's, cublaslt for GEMMs and cudnn for convolutions.
+/// The provider that is used when none is named, by the operation and the device's kind and vendor. Says
+/// nothing about the kernels that are installed.
 KSCOUT_API std::string_view default_provider(Op op, const Device& device) noexcept;
 /// Throws unsupported, naming the default provider, when a provider's kernels cannot run on a device.
 KSCOUT_API void check_runs_on(const Provider& provider, Op op, const Device& device);
