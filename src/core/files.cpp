@@ -269,8 +269,7 @@ void create_file_atomically(const std::filesystem::path& file, std::string_view 
 }
 
 // Defined by the generated file of cmake/KscoutEmbed.cmake.
-extern const EmbeddedFile kEmbeddedFiles[];
-extern const std::size_t kEmbeddedFiles_count;
+extern const std::span<const EmbeddedFile> kEmbeddedFiles;
 
 [[gnu::weak]] std::span<const EmbeddedFile> further_files() noexcept { return {}; }
 
@@ -279,7 +278,7 @@ namespace {
 /// Calls fn(file) for each embedded file.
 template <class F>
 void for_each_file(const F& fn) {
-  for (const EmbeddedFile& file : std::span(kEmbeddedFiles, kEmbeddedFiles_count)) fn(file);
+  for (const EmbeddedFile& file : kEmbeddedFiles) fn(file);
   for (const EmbeddedFile& file : further_files()) fn(file);
 }
 
@@ -292,6 +291,12 @@ std::string_view embedded_file(std::string_view name) {
   });
   if (found) return found->bytes;
   throw Error(Errc::not_found, unknown_name_message("embedded file", name, embedded_file_names("")));
+}
+
+std::string_view embedded_file(std::span<const EmbeddedFile> files, std::string_view name) {
+  const auto found = std::ranges::find(files, name, &EmbeddedFile::name);
+  if (found == files.end()) fail(Errc::not_found, "embedded file '{}' is none of this library", name);
+  return found->bytes;
 }
 
 std::vector<std::string_view> embedded_file_names(std::string_view prefix) {

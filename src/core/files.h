@@ -78,6 +78,8 @@ std::span<const EmbeddedFile> further_files() noexcept;
 
 /// The bytes of an embedded file; throws not_found naming the nearest file. Neither copies nor parses.
 std::string_view embedded_file(std::string_view name);
+/// The same, out of those of one call of kscout_embed() (cmake/KscoutEmbed.cmake).
+std::string_view embedded_file(std::span<const EmbeddedFile> files, std::string_view name);
 /// Names of all embedded files that start with `prefix`.
 std::vector<std::string_view> embedded_file_names(std::string_view prefix);
 

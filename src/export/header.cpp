@@ -18,6 +18,8 @@
 
 namespace kscout {
 
+extern const std::span<const EmbeddedFile> kExportedFiles;
+
 namespace {
 
 /// Shares equal tables: families with the same table text use one.
@@ -80,7 +82,7 @@ std::string forest_text(std::string_view name, const Forest& forest) {
 
 /// A part that all headers share: src/export/<name>-inl.h.
 std::string_view fixed_text(std::string_view name) {
-  return embedded_file(fmt::format("src/export/{}-inl.h", name));
+  return embedded_file(kExportedFiles, fmt::format("src/export/{}-inl.h", name));
 }
 
 /// Joins the parts of a header in the order of their dependencies.
@@ -94,13 +96,13 @@ class HeaderWriter {
     std::string families = families_text(features);
     std::string out = head(name_space);
     out += fmt::format("namespace {} {{\n\n", name_space);
-    out += embedded_file("src/expr/formula-inl.h");
+    out += embedded_file(kExportedFiles, "src/expr/formula-inl.h");
     out += "\n";
-    out += embedded_file("src/forest/trees-inl.h");
+    out += embedded_file(kExportedFiles, "src/forest/trees-inl.h");
     out += "\n";
     out += fixed_text("runtime");
     out += "\n";
-    out += embedded_file("src/forest/shortlist-inl.h");
+    out += embedded_file(kExportedFiles, "src/forest/shortlist-inl.h");
     out += "\n" + cpp_problem_types(model_.data().families.front().signature);
     out += "\n";
     out += fixed_text("signature");
@@ -112,7 +114,7 @@ class HeaderWriter {
     out += "\n";
     out += fixed_text(fmt::format("{}_sizes", problem_space(op()).operation));
     out += "\n";
-    out += embedded_file("src/select/claim-inl.h");
+    out += embedded_file(kExportedFiles, "src/select/claim-inl.h");
     out +=
         "\n"
         "// Formulas: values that depend on the problem only are computed once (q); those of a config only "
@@ -459,11 +461,7 @@ std::string model_header(const Model& model, const HeaderOptions& options) {
 
 LightgbmModel lightgbm_model(const Model& model, std::optional<Target> target) {
   const ModelTarget& wanted = wanted_target(model, target);
-  LightgbmModel lightgbm;
-  lightgbm.forest = wanted.forest;
-  lightgbm.objective = wanted.target == Target::rank ? "lambdarank" : "regression";
-  for (const Feature& feature : model.data().schema->features()) lightgbm.feature_names.push_back(feature.id);
-  return lightgbm;
+  return lightgbm_model(wanted.forest, *model.data().schema, wanted.target == Target::rank);
 }
 
 std::string model_lightgbm(const Model& model, std::optional<Target> target) {

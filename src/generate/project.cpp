@@ -157,9 +157,9 @@ Json sources_json(const GenerateRequest& request, const GenerateReport& report, 
         Json{{"op", word(s.op)}, {"dtype", word(s.dtype_a)}, {"layout", word(s.layout)}});
     if (s.epilogue != Epilogue::none) one["epilogue"] = word(s.epilogue);
   }
-  json["shared"].push_back({{"file", kAbi}, {"checksum", checksum(embedded_file(kAbi))}});
+  json["shared"].push_back({{"file", kAbi}, {"checksum", checksum(embedded_file(kGeneratedFiles, kAbi))}});
   for (const auto& [file, from] : emitter.shared)
-    json["shared"].push_back({{"file", file}, {"checksum", checksum(embedded_file(from))}});
+    json["shared"].push_back({{"file", file}, {"checksum", checksum(embedded_file(kGeneratedFiles, from))}});
   json["kernels"] = Json::array();
   for (const GeneratedKernel& kernel : report.kernels) {
     Json& one = json["kernels"].emplace_back();
@@ -336,8 +336,8 @@ GenerateReport generate_project(const GenerateRequest& asked) {
   }
   writer.write(kSourcesFile, readable_json(sources_json(request, report, emitter, sources)));
   for (const auto& [file, text] : sources) writer.write(file, text);
-  writer.write(kAbi, embedded_file(kAbi));
-  for (const auto& [file, from] : emitter.shared) writer.write(file, embedded_file(from));
+  writer.write(kAbi, embedded_file(kGeneratedFiles, kAbi));
+  for (const auto& [file, from] : emitter.shared) writer.write(file, embedded_file(kGeneratedFiles, from));
   writer.write("library.cpp", library_source(report.kernels, emitter.backend));
   writer.write("kernels.cmake", kernels_cmake(request, report));
   writer.write("CMakeLists.txt", cmake_text(request, emitter));

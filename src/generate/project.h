@@ -24,6 +24,7 @@
 #include <kscout/family.h>
 #include <kscout/provider.h>
 
+#include "core/files.h"
 #include "family/family_file.h"
 
 namespace kscout {
@@ -33,6 +34,9 @@ namespace kscout {
 //
 //     const Emitter& emitter = emitter_of("cutlass");
 //     const std::string text = emitter.unit(group, {{emitter.kernel(named)}});
+
+/// Sources that projects and templates share, by their paths in KernelScout's source tree.
+extern const std::span<const EmbeddedFile> kGeneratedFiles;
 
 struct Emitter {
   std::string_view provider;

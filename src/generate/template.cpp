@@ -1,10 +1,12 @@
 #include "generate/template.h"
 
+#include <algorithm>
+
 #include "core/fail.h"
 #include "core/files.h"
 #include "core/name_rules.h"
-#include "core/names.h"
 #include "family/declared.h"
+#include "generate/project.h"
 
 namespace kscout {
 
@@ -23,16 +25,17 @@ std::string with_name(std::string_view text, const std::string& name) {
 std::vector<std::filesystem::path> write_template(const std::filesystem::path& folder,
                                                   const std::string& name, Op op) {
   const std::string source = fmt::format("src/generate/template/{}.c", word(op));
-  if (!find_word(source, embedded_file_names("src/generate/template/")))
+  if (std::ranges::find(kGeneratedFiles, source, &EmbeddedFile::name) == kGeneratedFiles.end())
     fail(Errc::unsupported, "--template: none for {}; take gemm or conv_fwd", word(op));
   check_name("--name", name);
   const std::string family =
-      with_name(embedded_file(fmt::format("src/generate/template/{}.toml", word(op))), name);
+      with_name(embedded_file(kGeneratedFiles, fmt::format("src/generate/template/{}.toml", word(op))), name);
   declare_provider(family, fmt::format("--name {}", name));  // throws for a bad name
   const std::vector<std::pair<std::filesystem::path, std::string>> files = {
-      {folder / (name + ".c"), with_name(embedded_file(source), name)},
+      {folder / (name + ".c"), with_name(embedded_file(kGeneratedFiles, source), name)},
       {folder / (name + std::string(kFamilySuffix)), family},
-      {folder / "kscout" / "kernel_library.h", std::string(embedded_file("include/kscout/kernel_library.h"))},
+      {folder / "kscout" / "kernel_library.h",
+       std::string(embedded_file(kGeneratedFiles, "include/kscout/kernel_library.h"))},
   };
   std::vector<std::filesystem::path> written;
   for (const auto& [file, text] : files) {

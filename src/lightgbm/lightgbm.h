@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "features/schema.h"
 #include "forest/forest.h"
 
 namespace kscout {
@@ -49,6 +50,10 @@ LightgbmModel read_lightgbm(const std::filesystem::path& file);
 /// omitted: LightGBM can predict without them but needs them to explain (SHAP). Throws invalid_argument for a
 /// feature name that the format cannot store (empty, or with a space, a line end or '=').
 std::string lightgbm_text(const LightgbmModel& model);
+
+/// A forest of KernelScout as a model of LightGBM, with the schema's feature names. `ranks`: its scores order
+/// configs, and are no values.
+LightgbmModel lightgbm_model(Forest forest, const Schema& schema, bool ranks);
 
 // ---- Reads a folder of LightGBM models in the layout of CK Tile's trainer: feature_spec.json, and one model
 // per target as text, plain or gzip.

@@ -98,4 +98,12 @@ std::string lightgbm_text(const LightgbmModel& model) {
   return text;
 }
 
+LightgbmModel lightgbm_model(Forest forest, const Schema& schema, bool ranks) {
+  LightgbmModel made;
+  made.forest = std::move(forest);
+  made.objective = ranks ? "lambdarank" : "regression";
+  for (const Feature& feature : schema.features()) made.feature_names.push_back(feature.id);
+  return made;
+}
+
 }  // namespace kscout

@@ -9,15 +9,14 @@
 
 namespace kscout {
 
-extern const EmbeddedFile kReportFiles[];
-extern const std::size_t kReportFiles_count;
+extern const std::span<const EmbeddedFile> kReportFiles;
 
 namespace {
 
 /// The bytes of an embedded file; empty when this program was built without it.
 std::string_view page_part(std::string_view name) {
-  for (std::size_t i = 0; i < kReportFiles_count; ++i) {
-    if (kReportFiles[i].name.ends_with(name)) return kReportFiles[i].bytes;
+  for (const EmbeddedFile& file : kReportFiles) {
+    if (file.name.ends_with(name)) return file.bytes;
   }
   return {};
 }

@@ -5,7 +5,7 @@
 
 #include "core/fail.h"
 #include "core/files.h"
-#include "export/header.h"
+#include "lightgbm/lightgbm.h"
 #include "provider/ck_tile/ck_tile.h"
 #include "provider/ck_tile/select/ck_folder.h"
 
@@ -91,7 +91,7 @@ LightgbmFolder folder_of(const Model& model) {
   folder.categorical = categorical_of(schema);
   for (const ModelTarget& of : model.data().targets)
     folder.targets.push_back({std::string(word(of.target)), is_log(of.target) && of.scale == Scale::log1p,
-                              lightgbm_model(model, of.target)});
+                              lightgbm_model(of.forest, schema, of.target == Target::rank)});
   return folder;
 }
 

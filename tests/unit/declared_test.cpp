@@ -14,6 +14,7 @@
 
 #include "core/files.h"
 #include "support/expect_error.h"
+#include "support/paths.h"
 
 namespace kscout {
 namespace {
@@ -22,7 +23,7 @@ using test::expect_error;
 
 /// The template's text with another provider's name, so that tests share nothing.
 std::string declaration(const std::string& name, std::string_view op = "gemm") {
-  std::string text(embedded_file(fmt::format("src/generate/template/{}.toml", op)));
+  std::string text = read_file(paths::in_repository(fmt::format("src/generate/template/{}.toml", op)));
   for (std::size_t at = 0; (at = text.find("@NAME@", at)) != std::string::npos;) text.replace(at, 6, name);
   return text;
 }

@@ -9,8 +9,7 @@
 
 namespace kscout {
 
-extern const EmbeddedFile kBdotFiles[];
-extern const std::size_t kBdotFiles_count;
+extern const std::span<const EmbeddedFile> kBdotFiles;
 
 namespace {
 
@@ -104,6 +103,6 @@ std::span<const CpuKernels> further_cpu_kernels() noexcept {
   return kernels;
 }
 
-std::span<const EmbeddedFile> further_files() noexcept { return {kBdotFiles, kBdotFiles_count}; }
+std::span<const EmbeddedFile> further_files() noexcept { return kBdotFiles; }
 
 }  // namespace kscout
