@@ -77,8 +77,8 @@ std::vector<Measurement> second_pass(ProblemBench& bench, std::span<const Candid
 
 constexpr double kNoBudgetUs = 1e12;  // of rounds, whose budget is in this machine's time
 
-// The fastest is told from one that is 1.1 times slower, with a neighbour that costs 3 times.
-TEST(ProblemBench, RoundsTellTheFastestBesideANeighbour) {
+// Finds the fastest beside one that is 1.1 times slower, while a neighbour makes calls 3 times slower.
+TEST(ProblemBench, RoundsFindTheFastestBesideANeighbour) {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     SCOPED_TRACE(seed);
     ShakenBackend backend;
