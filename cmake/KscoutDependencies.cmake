@@ -7,6 +7,21 @@ find_package(ZLIB REQUIRED)
 
 find_package(hwy 1.0 REQUIRED)
 find_package(SQLite3 REQUIRED)
+# Archives, where there are any. Only what has to run on other machines, or inside of other programs, takes them.
+find_library(KSCOUT_SQLITE_ARCHIVE libsqlite3.a)
+find_library(KSCOUT_ZLIB_ARCHIVE libz.a)
+mark_as_advanced(KSCOUT_SQLITE_ARCHIVE KSCOUT_ZLIB_ARCHIVE)
+set(KSCOUT_FMT fmt::fmt)
+set(KSCOUT_SQLITE SQLite::SQLite3)
+set(KSCOUT_ZLIB ZLIB::ZLIB)
+if(KSCOUT_PORTABLE)
+  if(NOT KSCOUT_SQLITE_ARCHIVE OR NOT KSCOUT_ZLIB_ARCHIVE)
+    message(FATAL_ERROR "KSCOUT_PORTABLE needs libsqlite3.a and libz.a (Debian: libsqlite3-dev, zlib1g-dev)")
+  endif()
+  set(KSCOUT_FMT fmt::fmt-header-only)
+  set(KSCOUT_SQLITE ${KSCOUT_SQLITE_ARCHIVE} ${CMAKE_DL_LIBS} m)
+  set(KSCOUT_ZLIB ${KSCOUT_ZLIB_ARCHIVE})
+endif()
 
 # toml++ is compiled in (core/tomlplusplus.cpp): Debian has it as a shared library of C++, whose exceptions would cross into
 # an extension of Python that may have a libstdc++ of its own.
