@@ -16,11 +16,15 @@ nanobind_add_stub(kscout_core_stub MODULE _core OUTPUT ${CMAKE_CURRENT_BINARY_DI
 add_custom_target(python DEPENDS programs kscout kscout_core kscout_core_stub)
 
 # All in one folder: programs look for each other, for the library and for models beside themselves.
-set_property(TARGET kscout kscout_cli kscout_worker PROPERTY INSTALL_RPATH "$ORIGIN")
+set_property(TARGET kscout_cli kscout_worker PROPERTY INSTALL_RPATH "$ORIGIN")
+# cuBLASLt and cuDNN: those that PyTorch's wheels brought into the same environment, else the system's.
+set(_nvidia "$ORIGIN/../nvidia/cu13/lib;$ORIGIN/../nvidia/cublas/lib;$ORIGIN/../nvidia/cudnn/lib")
+set_property(TARGET kscout PROPERTY INSTALL_RPATH "${_nvidia}")
 install(TARGETS kscout EXPORT kscoutTargets LIBRARY DESTINATION . NAMELINK_SKIP COMPONENT python)
 install(TARGETS kscout_core kscout_preload kscout_preload_core LIBRARY DESTINATION . COMPONENT python)
 install(TARGETS kscout_cli kscout_worker RUNTIME DESTINATION . COMPONENT python)
 if(TARGET kscout_cuda)
+  set_property(TARGET kscout_cuda PROPERTY INSTALL_RPATH "${_nvidia}")
   install(TARGETS kscout_cuda LIBRARY DESTINATION . COMPONENT python)
 endif()
 if(KSCOUT_LAB)

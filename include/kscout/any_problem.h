@@ -56,11 +56,11 @@ struct ProblemSpace {
   std::span<const ProblemField> fields;
 
   /// Position of a field; throws invalid_argument naming the nearest field.
-  KSCOUT_API std::size_t index(std::string_view name) const;
+  std::size_t index(std::string_view name) const;
 };
 
 /// The space of an operation's problems; all directions of a convolution share one.
-KSCOUT_API const ProblemSpace& problem_space(Op op) noexcept;
+const ProblemSpace& problem_space(Op op) noexcept;
 
 inline constexpr std::size_t kMaxProblemFields = 32;
 
@@ -158,7 +158,7 @@ class Problem {
   }
   std::span<const std::int64_t> identity() const noexcept { return std::span(value_).first(fields_ - 1u); }
   /// Throws unsupported unless the problem is of the operation of `kind`.
-  KSCOUT_API void require(Op kind) const;
+  void require(Op kind) const;
 
   Op kind_, op_;
   std::uint8_t fields_;
@@ -218,25 +218,25 @@ class ProblemRef {
 };
 
 // Functions that exist for every operation: see problem.h and conv_problem.h.
-KSCOUT_API Signature signature_of(ProblemRef problem) noexcept;
-KSCOUT_API double flop_count(ProblemRef problem) noexcept;
-KSCOUT_API double min_bytes(ProblemRef problem) noexcept;
-KSCOUT_API void check(ProblemRef problem);
-KSCOUT_API bool is_valid(ProblemRef problem) noexcept;
-KSCOUT_API std::string print(ProblemRef problem);
+Signature signature_of(ProblemRef problem) noexcept;
+double flop_count(ProblemRef problem) noexcept;
+double min_bytes(ProblemRef problem) noexcept;
+void check(ProblemRef problem);
+bool is_valid(ProblemRef problem) noexcept;
+std::string print(ProblemRef problem);
 
 /// Reads the one-line form of any operation.
-KSCOUT_API Problem parse_any_problem(std::string_view text);
+Problem parse_any_problem(std::string_view text);
 
 /// The matrix product that computes a problem: the GEMM itself (`groups` is its batch) or the implicit GEMM
 /// of a convolution.
-KSCOUT_API ImplicitGemm product_of(ProblemRef problem) noexcept;
+ImplicitGemm product_of(ProblemRef problem) noexcept;
 
 /// The sizes of a problem, without types and layout: m, n, k, batch of a GEMM; every number of a convolution
 /// except split_k. When data are split into training and test parts, problems of equal sizes stay in one
 /// part.
 using ProblemSizes = std::vector<std::int64_t>;
-KSCOUT_API ProblemSizes sizes_of(ProblemRef problem);
+ProblemSizes sizes_of(ProblemRef problem);
 
 }  // namespace kscout
 

@@ -26,7 +26,7 @@ namespace kscout {
 
 struct Family;
 
-class KSCOUT_API Backend {
+class Backend {
  public:
   virtual ~Backend() = default;
   virtual std::string_view name() const noexcept = 0;
@@ -82,8 +82,8 @@ class KSCOUT_API Backend {
 
 /// The backend "cpu", "cuda" or "hip". Throws invalid_argument naming the nearest backend, unsupported when
 /// this machine lacks the backend.
-KSCOUT_API Backend& backend(std::string_view name);
+Backend& backend(std::string_view name);
 /// The backends that this build and machine have.
-KSCOUT_API std::span<const std::string_view> backend_names() noexcept;
+std::span<const std::string_view> backend_names() noexcept;
 
 }  // namespace kscout

@@ -16,7 +16,6 @@
 #include <string_view>
 #include <vector>
 
-#include <kscout/export.h>
 #include <kscout/types.h>
 
 namespace kscout {
@@ -40,7 +39,7 @@ struct ConfigSpace {
   std::span<const ConfigSpace* const> members = {};
 
   /// Position of an axis; throws invalid_argument naming the nearest axis.
-  KSCOUT_API std::size_t axis_index(std::string_view name) const;
+  std::size_t axis_index(std::string_view name) const;
 };
 
 inline constexpr std::size_t kMaxAxes = 32;
@@ -53,7 +52,7 @@ struct KernelConfig {
 
   KernelConfig() = default;
   /// Sets every axis to unknown.
-  KSCOUT_API explicit KernelConfig(const ConfigSpace& of);
+  explicit KernelConfig(const ConfigSpace& of);
 
   std::int32_t operator[](std::size_t axis) const noexcept { return value[axis]; }
   std::int32_t& operator[](std::size_t axis) noexcept { return value[axis]; }
@@ -65,17 +64,17 @@ struct KernelConfig {
 };
 
 /// Whether every axis has a value. Short kernel names of CK Tile leave axes unknown.
-KSCOUT_API bool is_complete(const KernelConfig& config) noexcept;
+bool is_complete(const KernelConfig& config) noexcept;
 /// Whether two configs of one space have the same value on every axis that both know.
-KSCOUT_API bool agree(const KernelConfig& a, const KernelConfig& b) noexcept;
+bool agree(const KernelConfig& a, const KernelConfig& b) noexcept;
 
 /// The word of an enum axis ("avx2"), the number of another axis ("6"), "?" when unknown.
-KSCOUT_API std::string axis_value_text(const Axis& axis, std::int32_t value);
+std::string axis_value_text(const Axis& axis, std::int32_t value);
 /// Inverse of axis_value_text; throws invalid_argument naming the axis, the value and the nearest word.
-KSCOUT_API std::int32_t parse_axis_value(const Axis& axis, std::string_view text);
+std::int32_t parse_axis_value(const Axis& axis, std::string_view text);
 
 /// Stores configs of one space by column.
-class KSCOUT_API ConfigTable {
+class ConfigTable {
  public:
   ConfigTable() = default;
   explicit ConfigTable(const ConfigSpace& space) : space_(&space), columns_(space.axes.size()) {}

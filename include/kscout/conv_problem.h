@@ -113,7 +113,7 @@ struct ProblemOf<ConvProblem> {
 ///     dtype                    every element type, as make_conv sets them
 ///     stride, dilation, pad    every axis, `pad` both sides: one number, or one per axis, as in pad=0x3
 ///     pad_d, pad_h, pad_w      both sides of an axis
-KSCOUT_API void set_fields(ConvProblem& problem, std::span<const GivenField> given);
+void set_fields(ConvProblem& problem, std::span<const GivenField> given);
 
 /// The directions of a convolution.
 inline constexpr Op kDirections[] = {Op::conv_fwd, Op::conv_bwd_data, Op::conv_bwd_weight};
@@ -124,24 +124,24 @@ constexpr bool is_direction(Op op) noexcept {
 }
 
 /// A convolution of one element type, with the accumulator and output types of make_gemm; all sizes are 1.
-KSCOUT_API ConvProblem make_conv(Op op, DType dtype = DType::fp32, Layout layout = Layout::nhwgc);
+ConvProblem make_conv(Op op, DType dtype = DType::fp32, Layout layout = Layout::nhwgc);
 
 /// Element types of the operands of the implicit GEMM: A, B, C are input, filter, output for conv_fwd;
 /// output, filter, input for conv_bwd_data; output, input, filter for conv_bwd_weight.
-KSCOUT_API Signature signature_of(const ConvProblem& problem) noexcept;
+Signature signature_of(const ConvProblem& problem) noexcept;
 
 /// Elements of the output image along each spatial axis.
 struct ConvOutput {
   std::int64_t d, h, w;
 };
 /// floor((in + both pads - ((filter - 1) * dilation + 1)) / stride) + 1 per axis.
-KSCOUT_API ConvOutput output_sizes(const ConvProblem& problem) noexcept;
+ConvOutput output_sizes(const ConvProblem& problem) noexcept;
 
 /// Elements of the three tensors, over all groups.
 struct ConvElements {
   std::int64_t in, wei, out;
 };
-KSCOUT_API ConvElements operand_elements(const ConvProblem& problem) noexcept;
+ConvElements operand_elements(const ConvProblem& problem) noexcept;
 
 /// The product that computes a convolution (implicit GEMM), once per group.
 struct ImplicitGemm {
@@ -161,28 +161,28 @@ struct ImplicitGemm {
 /// filter elements. conv_bwd_data then consists of one product per set of positions that has any filter
 /// element, each with its own m and k. Multiply-adds with padding zeros are counted, because kernels execute
 /// them.
-KSCOUT_API std::vector<ImplicitGemm> implicit_gemms(const ConvProblem& problem);
+std::vector<ImplicitGemm> implicit_gemms(const ConvProblem& problem);
 
 /// The largest product (by m * k) of implicit_gemms, with `parts` set. Cost: a few operations per element of
 /// the filter's edges; allocates nothing.
-KSCOUT_API ImplicitGemm implicit_gemm(const ConvProblem& problem) noexcept;
+ImplicitGemm implicit_gemm(const ConvProblem& problem) noexcept;
 
 /// 2 * n * k * outputs * c / g * filter, for all directions. A double, so it never overflows.
-KSCOUT_API double flop_count(const ConvProblem& problem) noexcept;
+double flop_count(const ConvProblem& problem) noexcept;
 
 /// Minimum number of bytes moved: each of the three tensors once.
-KSCOUT_API double min_bytes(const ConvProblem& problem) noexcept;
+double min_bytes(const ConvProblem& problem) noexcept;
 
 /// Whether every channel is its own group: g == c == k.
-KSCOUT_API bool is_depthwise(const ConvProblem& problem) noexcept;
+bool is_depthwise(const ConvProblem& problem) noexcept;
 /// Whether the filter has one element.
-KSCOUT_API bool is_pointwise(const ConvProblem& problem) noexcept;
+bool is_pointwise(const ConvProblem& problem) noexcept;
 
 /// Throws invalid_argument when a size is below 1 or above 2^31 - 1, a pad is below 0, g does not divide c
 /// and k, the filter is larger than the padded input, a 2-D problem uses axis d, the filter of a
 /// conv_bwd_weight is prepacked, or a tensor would exceed 2^62 elements.
-KSCOUT_API void check(const ConvProblem& problem);
-KSCOUT_API bool is_valid(const ConvProblem& problem) noexcept;
+void check(const ConvProblem& problem);
+bool is_valid(const ConvProblem& problem) noexcept;
 
 /// Prints the one-line form, with 2 or 3 spatial sizes of input and filter:
 ///
@@ -191,11 +191,11 @@ KSCOUT_API bool is_valid(const ConvProblem& problem) noexcept;
 /// `name=value` follows for every field that differs from its default. Where the values are equal, `stride`,
 /// `dilation`, `pad` stand for all axes and `pad_d`, `pad_h`, `pad_w` for both sides.
 /// parse_conv_problem(print(p)) == p.
-KSCOUT_API std::string print(const ConvProblem& problem);
+std::string print(const ConvProblem& problem);
 
 /// Reads the one-line form. `dtype` and `layout` are optional (default fp32; nhwgc or ndhwgc by the number of
 /// sizes); fields as for set_fields. Throws invalid_argument with the offending part.
-KSCOUT_API ConvProblem parse_conv_problem(std::string_view text);
+ConvProblem parse_conv_problem(std::string_view text);
 
 // ---- Maps the tensors of a convolution to the operands of its implicit GEMM and back (see signature_of).
 //

@@ -86,25 +86,25 @@ inline bool Device::operator==(const Device& other) const { return fields_equal(
 /// Facts of this machine's CPU, from cpuid, /proc and /sys; KSCOUT_ISA lowers its instruction set. The name
 /// is
 /// "<arch>-<cores>c". Counts the cores that this process may run on (affinity), not those of the host.
-KSCOUT_API Device detect_cpu();
+Device detect_cpu();
 
 /// A device from families/devices.toml; throws not_found naming the nearest device.
-KSCOUT_API Device device_preset(std::string_view name);
-KSCOUT_API std::vector<std::string> device_preset_names();
+Device device_preset(std::string_view name);
+std::vector<std::string> device_preset_names();
 
 /// Stands for every CPU: the device of a model for CPUs that nobody measured. Named "any_cpu"; its facts
 /// admit scalar kernels on one core.
-KSCOUT_API Device any_cpu();
+Device any_cpu();
 
 /// "auto" (this machine's CPU) or a preset's name.
-KSCOUT_API Device find_device(std::string_view name_or_auto);
+Device find_device(std::string_view name_or_auto);
 
 /// Peak fp32 GFLOPS of `cores` CPU cores: 2 * lanes * fma_per_cycle * clock; unknown when one of these facts
 /// is unknown.
-KSCOUT_API double peak_fp32_gflops(const Device& device) noexcept;
+double peak_fp32_gflops(const Device& device) noexcept;
 
 /// The CPU whatever part of it is used: `arch` without the instruction set that KSCOUT_ISA appends. Devices
 /// of one CPU with other instruction sets or thread counts have equal results.
-KSCOUT_API std::string cpu_of(const Device& device);
+std::string cpu_of(const Device& device);
 
 }  // namespace kscout

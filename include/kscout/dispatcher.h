@@ -91,7 +91,7 @@ struct RunOn {
 /// A filter, or B of a GEMM, that a dispatcher packed once, with the config that its runs use. Owns its
 /// memory: what the caller gave may change or be freed. It may outlive its dispatcher. A moved-from object
 /// can only be destroyed or assigned to.
-class KSCOUT_API PackedFilter {
+class PackedFilter {
  public:
   PackedFilter(PackedFilter&&) noexcept;
   PackedFilter& operator=(PackedFilter&&) noexcept;
@@ -112,7 +112,7 @@ class KSCOUT_API PackedFilter {
 
 /// Threads may share a dispatcher: calls run one after the other. A process may fork while other threads are
 /// inside a call: fork() waits until their calls have ended.
-class KSCOUT_API Dispatcher {
+class Dispatcher {
  public:
   /// Maximum number of prepared launches; when it is reached, all are dropped and prepared again on use.
   static constexpr std::size_t kReadyLaunches = 4096;

@@ -9,8 +9,6 @@
 #include <string>
 #include <string_view>
 
-#include <kscout/export.h>
-
 namespace kscout {
 
 /// The kinds of errors that a program can handle. The message is for people: it names the value, the limit
@@ -24,9 +22,9 @@ enum class Errc : std::uint8_t {
 };
 
 /// The word for a code, as printed in logs: "invalid_argument", ...
-KSCOUT_API std::string_view word(Errc code) noexcept;
+std::string_view word(Errc code) noexcept;
 
-class KSCOUT_API Error : public std::runtime_error {
+class Error : public std::runtime_error {
  public:
   Error(Errc code, const std::string& message) : std::runtime_error(message), code_(code) {}
   Errc code() const noexcept { return code_; }

@@ -86,7 +86,7 @@ struct Family {
   /// plan, its compilation, a packed filter. NaN = unknown; empty: unknown for all.
   std::vector<double> setup_us = {};
 
-  KSCOUT_API std::string name(std::size_t config) const;
+  std::string name(std::size_t config) const;
 };
 
 /// Counts, per rule, the configs that the rule was the first to refuse.
@@ -102,15 +102,15 @@ struct EnumerationReport {
 /// Throws invalid_argument (unknown provider, rule set or filter name), not_found (a file of rules),
 /// unsupported (no family file for the signature, or the rules admit no config). Order: blocks of the rule
 /// set as written, then axes in space order; the first axis varies slowest.
-KSCOUT_API Family enumerate(const FamilyRequest& request, EnumerationReport* report = nullptr);
+Family enumerate(const FamilyRequest& request, EnumerationReport* report = nullptr);
 
 /// The rule sets of a provider and op, in order of size, smallest first.
-KSCOUT_API std::vector<std::string> rule_set_names(std::string_view provider, Op op);
+std::vector<std::string> rule_set_names(std::string_view provider, Op op);
 
 /// The rules that leave a config out: rules of kind `legal` and `worth`, and the rule set's own value lists.
 /// Empty when the rule set contains the config. A joint family also accepts its members' configs. Throws
 /// invalid_argument for configs of other providers.
-KSCOUT_API std::vector<Rule> why_not(const FamilyRequest& request, const KernelConfig& config);
+std::vector<Rule> why_not(const FamilyRequest& request, const KernelConfig& config);
 
 /// Evaluates the `legal` and `applicability` rules of the config's family, except slow ones, for this
 /// problem:
@@ -123,11 +123,10 @@ KSCOUT_API std::vector<Rule> why_not(const FamilyRequest& request, const KernelC
 /// reads an axis or a device fact that is not known. Takes microseconds after the first call for a family.
 /// Throws invalid_argument for a bad problem, for a config without a space, and for one that lacks an axis
 /// that its provider needs. Thread-safe.
-KSCOUT_API Verdict rule_verdict(ProblemRef problem, const KernelConfig& config, const Device& device);
+Verdict rule_verdict(ProblemRef problem, const KernelConfig& config, const Device& device);
 
 /// Writes 1 to `applicable[i]` when config i can take the problem, else 0. `applicable` must have one element
 /// per config.
-KSCOUT_API void applicable_configs(const Family& family, ProblemRef problem,
-                                   std::vector<std::uint8_t>& applicable);
+void applicable_configs(const Family& family, ProblemRef problem, std::vector<std::uint8_t>& applicable);
 
 }  // namespace kscout

@@ -77,25 +77,25 @@ struct ProblemOf<GroupedGemmProblem> {
 };
 
 /// A grouped GEMM with the types of make_gemm. Throws nothing for sizes that check() refuses.
-KSCOUT_API GroupedGemmProblem make_grouped_gemm(SizeList m, std::int64_t n, std::int64_t k,
-                                                DType dtype = DType::fp32, Layout layout = Layout::rcr);
+GroupedGemmProblem make_grouped_gemm(SizeList m, std::int64_t n, std::int64_t k, DType dtype = DType::fp32,
+                                     Layout layout = Layout::rcr);
 /// Sets the members that follow from `m`; call it after a change of `m`.
-KSCOUT_API void derive(GroupedGemmProblem& problem) noexcept;
+void derive(GroupedGemmProblem& problem) noexcept;
 
 /// As set_fields of a GemmProblem; a list is text, "128+64+0+7".
-KSCOUT_API void set_fields(GroupedGemmProblem& problem, std::span<const GivenField> given);
-KSCOUT_API Signature signature_of(const GroupedGemmProblem& problem) noexcept;
+void set_fields(GroupedGemmProblem& problem, std::span<const GivenField> given);
+Signature signature_of(const GroupedGemmProblem& problem) noexcept;
 /// 2 n k (sum of m).
-KSCOUT_API double flop_count(const GroupedGemmProblem& problem) noexcept;
+double flop_count(const GroupedGemmProblem& problem) noexcept;
 /// Minimum number of bytes moved: A and the B of groups with rows are read once, C is written once.
-KSCOUT_API double min_bytes(const GroupedGemmProblem& problem) noexcept;
+double min_bytes(const GroupedGemmProblem& problem) noexcept;
 /// Throws Error(invalid_argument) for no group or more than max_groups, a negative size, a group of more than
 /// max_rows, an operand of more than 2^62 elements, a layout other than rcr and rrr, and derived members that
 /// do not follow from `m`.
-KSCOUT_API void check(const GroupedGemmProblem& problem);
-KSCOUT_API bool is_valid(const GroupedGemmProblem& problem) noexcept;
+void check(const GroupedGemmProblem& problem);
+bool is_valid(const GroupedGemmProblem& problem) noexcept;
 /// Prints `grouped_gemm:M+M+...xNxK:dtype:layout`, then fields that differ from their defaults.
-KSCOUT_API std::string print(const GroupedGemmProblem& problem);
+std::string print(const GroupedGemmProblem& problem);
 
 }  // namespace kscout
 

@@ -24,7 +24,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <kscout/export.h>
 #include <kscout/version.h>
 
 #ifdef __cplusplus
@@ -36,9 +35,9 @@ extern "C" {
 #define KSCOUT_ABI_VERSION 1
 /// The version of the loaded library. A program must not call the library when it differs from
 /// KSCOUT_ABI_VERSION.
-KSCOUT_API int32_t kscout_abi_version(void);
+int32_t kscout_abi_version(void);
 /// The library's version: "0.1.0".
-KSCOUT_API const char* kscout_version(void);
+const char* kscout_version(void);
 
 /* ------------------------------------------------------------ errors */
 
@@ -53,10 +52,10 @@ enum {
   KSCOUT_FAILED = 6             ///< any other failure, such as no memory
 };
 /// "ok", "invalid_argument", ...
-KSCOUT_API const char* kscout_status_word(kscout_status status);
+const char* kscout_status_word(kscout_status status);
 /// The message of this thread's last failing call: value, limit, remedy. "" before any failure. Valid until
 /// the thread's next failing call.
-KSCOUT_API const char* kscout_last_error(void);
+const char* kscout_last_error(void);
 
 /* ------------------------------------------------------------ problems */
 
@@ -108,15 +107,13 @@ typedef struct kscout_gemm {
 
 /// Describes a product of one element type, with the usual accumulator and output types of that type. Does
 /// not check the problem; the functions that use it do.
-KSCOUT_API void kscout_gemm_init(kscout_gemm* problem, int64_t m, int64_t n, int64_t k, int32_t dtype,
-                                 int32_t layout);
+void kscout_gemm_init(kscout_gemm* problem, int64_t m, int64_t n, int64_t k, int32_t dtype, int32_t layout);
 /// Reads the one-line form, "gemm:16x4096x4096:fp32:rcr:batch=2".
-KSCOUT_API kscout_status kscout_gemm_parse(const char* text, kscout_gemm* problem);
+kscout_status kscout_gemm_parse(const char* text, kscout_gemm* problem);
 /// Prints the one-line form. Writes at most `size` bytes, the closing 0 included. `needed` (may be NULL)
 /// receives the bytes of the whole text, even when the text does not fit; the status is then
 /// KSCOUT_INVALID_ARGUMENT.
-KSCOUT_API kscout_status kscout_gemm_print(const kscout_gemm* problem, char* text, size_t size,
-                                           size_t* needed);
+kscout_status kscout_gemm_print(const kscout_gemm* problem, char* text, size_t size, size_t* needed);
 
 /// A grouped convolution. For every direction, the sizes are those of the forward problem; c and k count the
 /// channels of all groups together. With two spatial axes, d, z and the members that end in _d keep the
@@ -139,23 +136,21 @@ typedef struct kscout_conv {
 } kscout_conv;
 
 /// Describes a convolution of one element type with all sizes 1, layout nhwgc.
-KSCOUT_API void kscout_conv_init(kscout_conv* problem, int32_t op, int32_t dtype);
+void kscout_conv_init(kscout_conv* problem, int32_t op, int32_t dtype);
 /// Reads the one-line form, "conv_fwd:8x64x56x56:128x3x3:bf16:nhwgc:pad=1". A specific field wins over a
 /// general one in any order ("pad=1:left_pad_h=3"); a field that is given twice is an error.
-KSCOUT_API kscout_status kscout_conv_parse(const char* text, kscout_conv* problem);
+kscout_status kscout_conv_parse(const char* text, kscout_conv* problem);
 /// Prints the one-line form; `size` and `needed` as for kscout_gemm_print.
-KSCOUT_API kscout_status kscout_conv_print(const kscout_conv* problem, char* text, size_t size,
-                                           size_t* needed);
+kscout_status kscout_conv_print(const kscout_conv* problem, char* text, size_t size, size_t* needed);
 
 /// A problem of any operation, also of one that has no struct here.
 typedef struct kscout_problem kscout_problem;
 
 /// Reads the one-line form of any operation.
-KSCOUT_API kscout_status kscout_problem_parse(const char* text, kscout_problem** problem);
-KSCOUT_API void kscout_problem_free(kscout_problem* problem);
+kscout_status kscout_problem_parse(const char* text, kscout_problem** problem);
+void kscout_problem_free(kscout_problem* problem);
 /// Prints the one-line form; `size` and `needed` as for kscout_gemm_print.
-KSCOUT_API kscout_status kscout_problem_print(const kscout_problem* problem, char* text, size_t size,
-                                              size_t* needed);
+kscout_status kscout_problem_print(const kscout_problem* problem, char* text, size_t size, size_t* needed);
 
 /// Operands that a call can have at most.
 enum { KSCOUT_MAX_OPERANDS = 8 };
@@ -171,8 +166,8 @@ typedef struct kscout_operand {
   int64_t reserved[4];
 } kscout_operand;
 /// Fills `operands` with at most `capacity` operands of the problem; `count` receives their number.
-KSCOUT_API kscout_status kscout_problem_operands(const kscout_problem* problem, kscout_operand* operands,
-                                                 size_t capacity, size_t* count);
+kscout_status kscout_problem_operands(const kscout_problem* problem, kscout_operand* operands,
+                                      size_t capacity, size_t* count);
 
 /* ------------------------------------------------------------ devices */
 
@@ -180,12 +175,12 @@ KSCOUT_API kscout_status kscout_problem_operands(const kscout_problem* problem, 
 typedef struct kscout_device kscout_device;
 
 /// "auto" (this machine's CPU) or a preset's name.
-KSCOUT_API kscout_status kscout_device_find(const char* name, kscout_device** device);
-KSCOUT_API void kscout_device_free(kscout_device* device);
+kscout_status kscout_device_find(const char* name, kscout_device** device);
+void kscout_device_free(kscout_device* device);
 /// A numeric fact, by its name in `kscout hardware`: "cores", "l2_bytes", ... NaN when unknown.
-KSCOUT_API kscout_status kscout_device_number(const kscout_device* device, const char* name, double* value);
+kscout_status kscout_device_number(const kscout_device* device, const char* name, double* value);
 /// A text fact, by its name: "name", "arch", "isa", "kind", ... "" when unknown. Valid as long as the device.
-KSCOUT_API kscout_status kscout_device_text(const kscout_device* device, const char* name, const char** text);
+kscout_status kscout_device_text(const kscout_device* device, const char* name, const char** text);
 
 /* ------------------------------------------------------------ configs */
 
@@ -196,17 +191,16 @@ typedef struct kscout_config {
 } kscout_config;
 
 /// The config's name for the problem's types and layout; `size` and `needed` as for kscout_gemm_print.
-KSCOUT_API kscout_status kscout_config_name(const kscout_gemm* problem, const kscout_config* config,
-                                            char* name, size_t size, size_t* needed);
-KSCOUT_API kscout_status kscout_conv_config_name(const kscout_conv* problem, const kscout_config* config,
-                                                 char* name, size_t size, size_t* needed);
-KSCOUT_API kscout_status kscout_problem_config_name(const kscout_problem* problem,
-                                                    const kscout_config* config, char* name, size_t size,
-                                                    size_t* needed);
-KSCOUT_API kscout_status kscout_config_parse(const char* name, kscout_config* config);
+kscout_status kscout_config_name(const kscout_gemm* problem, const kscout_config* config, char* name,
+                                 size_t size, size_t* needed);
+kscout_status kscout_conv_config_name(const kscout_conv* problem, const kscout_config* config, char* name,
+                                      size_t size, size_t* needed);
+kscout_status kscout_problem_config_name(const kscout_problem* problem, const kscout_config* config,
+                                         char* name, size_t size, size_t* needed);
+kscout_status kscout_config_parse(const char* name, kscout_config* config);
 /// The value of one axis; for an enum axis, the number of its word. INT32_MIN when the config's name does not
 /// state the axis.
-KSCOUT_API kscout_status kscout_config_axis(const kscout_config* config, const char* axis, int32_t* value);
+kscout_status kscout_config_axis(const kscout_config* config, const char* axis, int32_t* value);
 
 /* ------------------------------------------------------------ limits */
 
@@ -235,7 +229,7 @@ enum {
   KSCOUT_SOURCE_ANY_CPU = 6  ///< predicted by a model for every CPU: nobody measured this one
 };
 /// "cache", "db", "model", "analytic", "default", "forced", "any_cpu"; "" for other numbers.
-KSCOUT_API const char* kscout_source_word(int32_t source);
+const char* kscout_source_word(int32_t source);
 
 /// One config for one problem, with its predictions.
 typedef struct kscout_choice {
@@ -286,32 +280,30 @@ typedef struct kscout_request {
   int64_t reserved[2];
 } kscout_request;
 /// Sets KSCOUT_DEVICES_SAME_ARCH and KSCOUT_OP_GEMM, the rest to NULL or 0.
-KSCOUT_API void kscout_request_init(kscout_request* request);
+void kscout_request_init(kscout_request* request);
 
 /// Loads a model folder or `.ksf` file. Without a request, the selector answers for the device that the model
 /// was trained on.
-KSCOUT_API kscout_status kscout_selector_load(const char* model, const kscout_request* request,
-                                              kscout_selector** selector);
+kscout_status kscout_selector_load(const char* model, const kscout_request* request,
+                                   kscout_selector** selector);
 /// Loads the first model for the type and device on the search path; uses analytic costs when there is none.
-KSCOUT_API kscout_status kscout_selector_find(int32_t dtype, const kscout_request* request,
-                                              kscout_selector** selector);
+kscout_status kscout_selector_find(int32_t dtype, const kscout_request* request, kscout_selector** selector);
 /// Makes a selector without a model.
-KSCOUT_API kscout_status kscout_selector_analytic(const kscout_request* request, kscout_selector** selector);
-KSCOUT_API void kscout_selector_free(kscout_selector* selector);
+kscout_status kscout_selector_analytic(const kscout_request* request, kscout_selector** selector);
+void kscout_selector_free(kscout_selector* selector);
 
 /// Reads the model, the environment and the decision file again; looks for a model as kscout_selector_find
 /// did. Threads that select at the same time get answers of the old or the new model. On failure the old
 /// model stays.
-KSCOUT_API kscout_status kscout_selector_reload(kscout_selector* selector);
+kscout_status kscout_selector_reload(kscout_selector* selector);
 /// Like kscout_selector_reload, but keeps the model.
-KSCOUT_API kscout_status kscout_selector_refresh(kscout_selector* selector);
+kscout_status kscout_selector_refresh(kscout_selector* selector);
 /// The path that the model was read from, "" without a model; `size` and `needed` as for kscout_gemm_print.
-KSCOUT_API kscout_status kscout_selector_model(const kscout_selector* selector, char* path, size_t size,
-                                               size_t* needed);
+kscout_status kscout_selector_model(const kscout_selector* selector, char* path, size_t size, size_t* needed);
 /// A warning about the model for the user, such as the other device that it was trained on; "" when there is
 /// none.
-KSCOUT_API kscout_status kscout_selector_warning(const kscout_selector* selector, char* text, size_t size,
-                                                 size_t* needed);
+kscout_status kscout_selector_warning(const kscout_selector* selector, char* text, size_t size,
+                                      size_t* needed);
 
 /// Counts of a selector's decision cache since the selector was made.
 typedef struct kscout_cache_statistics {
@@ -319,28 +311,27 @@ typedef struct kscout_cache_statistics {
   uint64_t evictions;  ///< decisions dropped to make room
   int64_t reserved[5];
 } kscout_cache_statistics;
-KSCOUT_API kscout_status kscout_selector_cache(const kscout_selector* selector,
-                                               kscout_cache_statistics* statistics);
-KSCOUT_API kscout_status kscout_selector_clear_cache(kscout_selector* selector);
+kscout_status kscout_selector_cache(const kscout_selector* selector, kscout_cache_statistics* statistics);
+kscout_status kscout_selector_clear_cache(kscout_selector* selector);
 
 /// Selects the config to run.
-KSCOUT_API kscout_status kscout_select(const kscout_selector* selector, const kscout_gemm* problem,
-                                       int32_t by, kscout_choice* choice);
+kscout_status kscout_select(const kscout_selector* selector, const kscout_gemm* problem, int32_t by,
+                            kscout_choice* choice);
 /// Fills `best` with at most `capacity` configs, best first; `count` receives their number.
-KSCOUT_API kscout_status kscout_rank(const kscout_selector* selector, const kscout_gemm* problem, int32_t by,
-                                     kscout_choice* best, size_t capacity, size_t* count);
+kscout_status kscout_rank(const kscout_selector* selector, const kscout_gemm* problem, int32_t by,
+                          kscout_choice* best, size_t capacity, size_t* count);
 
 /// The same functions for convolutions.
-KSCOUT_API kscout_status kscout_select_conv(const kscout_selector* selector, const kscout_conv* problem,
-                                            int32_t by, kscout_choice* choice);
-KSCOUT_API kscout_status kscout_rank_conv(const kscout_selector* selector, const kscout_conv* problem,
-                                          int32_t by, kscout_choice* best, size_t capacity, size_t* count);
+kscout_status kscout_select_conv(const kscout_selector* selector, const kscout_conv* problem, int32_t by,
+                                 kscout_choice* choice);
+kscout_status kscout_rank_conv(const kscout_selector* selector, const kscout_conv* problem, int32_t by,
+                               kscout_choice* best, size_t capacity, size_t* count);
 
 /// The same functions for a problem of any operation.
-KSCOUT_API kscout_status kscout_select_problem(const kscout_selector* selector, const kscout_problem* problem,
-                                               int32_t by, kscout_choice* choice);
-KSCOUT_API kscout_status kscout_rank_problem(const kscout_selector* selector, const kscout_problem* problem,
-                                             int32_t by, kscout_choice* best, size_t capacity, size_t* count);
+kscout_status kscout_select_problem(const kscout_selector* selector, const kscout_problem* problem,
+                                    int32_t by, kscout_choice* choice);
+kscout_status kscout_rank_problem(const kscout_selector* selector, const kscout_problem* problem, int32_t by,
+                                  kscout_choice* best, size_t capacity, size_t* count);
 
 /// What rules say about a config for a problem.
 enum {
@@ -362,13 +353,12 @@ typedef struct kscout_verdict {
 ///     kscout_config_parse(name, &config);
 ///     kscout_verdict_of(selector, &problem, &config, &verdict);
 ///     if (verdict.status == KSCOUT_VERDICT_REFUSED && verdict.since[0]) use_another_config();
-KSCOUT_API kscout_status kscout_verdict_of(const kscout_selector* selector, const kscout_gemm* problem,
-                                           const kscout_config* config, kscout_verdict* verdict);
-KSCOUT_API kscout_status kscout_verdict_of_conv(const kscout_selector* selector, const kscout_conv* problem,
-                                                const kscout_config* config, kscout_verdict* verdict);
-KSCOUT_API kscout_status kscout_verdict_of_problem(const kscout_selector* selector,
-                                                   const kscout_problem* problem, const kscout_config* config,
-                                                   kscout_verdict* verdict);
+kscout_status kscout_verdict_of(const kscout_selector* selector, const kscout_gemm* problem,
+                                const kscout_config* config, kscout_verdict* verdict);
+kscout_status kscout_verdict_of_conv(const kscout_selector* selector, const kscout_conv* problem,
+                                     const kscout_config* config, kscout_verdict* verdict);
+kscout_status kscout_verdict_of_problem(const kscout_selector* selector, const kscout_problem* problem,
+                                        const kscout_config* config, kscout_verdict* verdict);
 
 /* ------------------------------------------------------------ execution */
 
@@ -376,11 +366,11 @@ KSCOUT_API kscout_status kscout_verdict_of_problem(const kscout_selector* select
 typedef struct kscout_registry kscout_registry;
 
 /// Registers the backends of this machine, then the libraries of KSCOUT_LIBRARY_PATH. Opens no device.
-KSCOUT_API kscout_status kscout_registry_here(kscout_registry** registry);
+kscout_status kscout_registry_here(kscout_registry** registry);
 /// Adds the kernels of a library, by its index file (docs/formats/kernel-library.md). A kernel is loaded at
 /// its first run.
-KSCOUT_API kscout_status kscout_registry_add_library(kscout_registry* registry, const char* index);
-KSCOUT_API void kscout_registry_free(kscout_registry* registry);
+kscout_status kscout_registry_add_library(kscout_registry* registry, const char* index);
+void kscout_registry_free(kscout_registry* registry);
 
 /// The source that answers when there is no model: analytic costs, or a search that times every config once
 /// per problem.
@@ -405,21 +395,21 @@ typedef struct kscout_policy {
   int64_t reserved[2];
 } kscout_policy;
 /// Sets analytic costs, no refinement, refine_seconds 0.05, the rest to NULL or 0.
-KSCOUT_API void kscout_policy_init(kscout_policy* policy);
+void kscout_policy_init(kscout_policy* policy);
 
 /// Dispatches to everything in `registry`, which may be freed afterwards; NULL: kscout_registry_here. Opens
 /// no device.
-KSCOUT_API kscout_status kscout_dispatcher_make(const kscout_registry* registry, const kscout_policy* policy,
-                                                kscout_dispatcher** dispatcher);
+kscout_status kscout_dispatcher_make(const kscout_registry* registry, const kscout_policy* policy,
+                                     kscout_dispatcher** dispatcher);
 /// Dispatches the choices of one selector to the backend of this name; NULL: "cpu". The selector may be freed
 /// afterwards.
-KSCOUT_API kscout_status kscout_dispatcher_of(const kscout_selector* selector, const char* backend,
-                                              const kscout_policy* policy, kscout_dispatcher** dispatcher);
-KSCOUT_API void kscout_dispatcher_free(kscout_dispatcher* dispatcher);
+kscout_status kscout_dispatcher_of(const kscout_selector* selector, const char* backend,
+                                   const kscout_policy* policy, kscout_dispatcher** dispatcher);
+void kscout_dispatcher_free(kscout_dispatcher* dispatcher);
 /// Warnings about the dispatcher for the user: decisions that could not be written to the policy's `db`; ""
 /// when there are none. `size` and `needed` as for kscout_gemm_print.
-KSCOUT_API kscout_status kscout_dispatcher_warning(const kscout_dispatcher* dispatcher, char* text,
-                                                   size_t size, size_t* needed);
+kscout_status kscout_dispatcher_warning(const kscout_dispatcher* dispatcher, char* text, size_t size,
+                                        size_t* needed);
 
 /// Kinds of memory: host memory, memory of a GPU under CUDA, memory of a GPU under HIP.
 enum { KSCOUT_MEMORY_HOST = 0, KSCOUT_MEMORY_CUDA = 1, KSCOUT_MEMORY_HIP = 2 };
@@ -447,28 +437,28 @@ typedef struct kscout_buffers {
 } kscout_buffers;
 
 /// Sets alpha 1, beta 0, host memory, the rest to NULL or 0.
-KSCOUT_API void kscout_buffers_init(kscout_buffers* buffers, const void* a, const void* b, void* c);
+void kscout_buffers_init(kscout_buffers* buffers, const void* a, const void* b, void* c);
 
 /// The choice that kscout_run will use for operands in the memory of the registry's first backend. Runs
 /// nothing unless the fallback is exhaustive.
-KSCOUT_API kscout_status kscout_solution(kscout_dispatcher* dispatcher, const kscout_gemm* problem,
-                                         kscout_choice* choice);
+kscout_status kscout_solution(kscout_dispatcher* dispatcher, const kscout_gemm* problem,
+                              kscout_choice* choice);
 /// Bytes of workspace that a run needs. Prepares the kernel, so that the next run only runs.
-KSCOUT_API kscout_status kscout_workspace_bytes(kscout_dispatcher* dispatcher, const kscout_gemm* problem,
-                                                size_t* bytes);
+kscout_status kscout_workspace_bytes(kscout_dispatcher* dispatcher, const kscout_gemm* problem,
+                                     size_t* bytes);
 /// The two functions above for operands in another memory.
-KSCOUT_API kscout_status kscout_solution_in(kscout_dispatcher* dispatcher, const kscout_gemm* problem,
-                                            kscout_space space, kscout_choice* choice);
-KSCOUT_API kscout_status kscout_workspace_bytes_in(kscout_dispatcher* dispatcher, const kscout_gemm* problem,
-                                                   kscout_space space, size_t* bytes);
+kscout_status kscout_solution_in(kscout_dispatcher* dispatcher, const kscout_gemm* problem,
+                                 kscout_space space, kscout_choice* choice);
+kscout_status kscout_workspace_bytes_in(kscout_dispatcher* dispatcher, const kscout_gemm* problem,
+                                        kscout_space space, size_t* bytes);
 /// Computes C with the selected config, on padded copies where no config takes the problem directly. `choice`
 /// (may be NULL) receives the config that ran.
-KSCOUT_API kscout_status kscout_run(kscout_dispatcher* dispatcher, const kscout_gemm* problem,
-                                    const kscout_buffers* buffers, kscout_choice* choice);
+kscout_status kscout_run(kscout_dispatcher* dispatcher, const kscout_gemm* problem,
+                         const kscout_buffers* buffers, kscout_choice* choice);
 /// Computes C with this config. Returns KSCOUT_UNSUPPORTED, naming the rule, when the config cannot take the
 /// problem.
-KSCOUT_API kscout_status kscout_run_config(kscout_dispatcher* dispatcher, const kscout_gemm* problem,
-                                           const kscout_config* config, const kscout_buffers* buffers);
+kscout_status kscout_run_config(kscout_dispatcher* dispatcher, const kscout_gemm* problem,
+                                const kscout_config* config, const kscout_buffers* buffers);
 
 /// Tensors of a convolution, or their gradients: images packed in the problem's layout, the filter as k [z] y
 /// x c/g. The kernel writes the tensor that the direction computes, which overlaps no other tensor; it only
@@ -488,23 +478,21 @@ typedef struct kscout_conv_buffers {
 } kscout_conv_buffers;
 
 /// Sets host memory, the rest to NULL or 0.
-KSCOUT_API void kscout_conv_buffers_init(kscout_conv_buffers* buffers, void* in, void* wei, void* out);
+void kscout_conv_buffers_init(kscout_conv_buffers* buffers, void* in, void* wei, void* out);
 
 /// The same functions for convolutions. Copies also change the layout of images.
-KSCOUT_API kscout_status kscout_solution_conv(kscout_dispatcher* dispatcher, const kscout_conv* problem,
-                                              kscout_choice* choice);
-KSCOUT_API kscout_status kscout_workspace_bytes_conv(kscout_dispatcher* dispatcher,
-                                                     const kscout_conv* problem, size_t* bytes);
-KSCOUT_API kscout_status kscout_solution_conv_in(kscout_dispatcher* dispatcher, const kscout_conv* problem,
-                                                 kscout_space space, kscout_choice* choice);
-KSCOUT_API kscout_status kscout_workspace_bytes_conv_in(kscout_dispatcher* dispatcher,
-                                                        const kscout_conv* problem, kscout_space space,
-                                                        size_t* bytes);
-KSCOUT_API kscout_status kscout_run_conv(kscout_dispatcher* dispatcher, const kscout_conv* problem,
-                                         const kscout_conv_buffers* buffers, kscout_choice* choice);
-KSCOUT_API kscout_status kscout_run_config_conv(kscout_dispatcher* dispatcher, const kscout_conv* problem,
-                                                const kscout_config* config,
-                                                const kscout_conv_buffers* buffers);
+kscout_status kscout_solution_conv(kscout_dispatcher* dispatcher, const kscout_conv* problem,
+                                   kscout_choice* choice);
+kscout_status kscout_workspace_bytes_conv(kscout_dispatcher* dispatcher, const kscout_conv* problem,
+                                          size_t* bytes);
+kscout_status kscout_solution_conv_in(kscout_dispatcher* dispatcher, const kscout_conv* problem,
+                                      kscout_space space, kscout_choice* choice);
+kscout_status kscout_workspace_bytes_conv_in(kscout_dispatcher* dispatcher, const kscout_conv* problem,
+                                             kscout_space space, size_t* bytes);
+kscout_status kscout_run_conv(kscout_dispatcher* dispatcher, const kscout_conv* problem,
+                              const kscout_conv_buffers* buffers, kscout_choice* choice);
+kscout_status kscout_run_config_conv(kscout_dispatcher* dispatcher, const kscout_conv* problem,
+                                     const kscout_config* config, const kscout_conv_buffers* buffers);
 
 /// Operands of a problem of any operation: a pointer per operand, at the position that
 /// kscout_problem_operands states. The kernel writes the output, which overlaps no other operand; it only
@@ -522,12 +510,12 @@ typedef struct kscout_operands {
 } kscout_operands;
 
 /// Sets alpha 1, beta 0, host memory, the rest to NULL or 0.
-KSCOUT_API void kscout_operands_init(kscout_operands* operands);
+void kscout_operands_init(kscout_operands* operands);
 
 /// The same functions for a problem of any operation; `space` may be NULL: the memory of the registry's first
 /// backend.
-KSCOUT_API kscout_status kscout_solution_problem(kscout_dispatcher* dispatcher, const kscout_problem* problem,
-                                                 const kscout_space* space, kscout_choice* choice);
+kscout_status kscout_solution_problem(kscout_dispatcher* dispatcher, const kscout_problem* problem,
+                                      const kscout_space* space, kscout_choice* choice);
 /// The copies on which a solution runs: where no config takes the problem directly, and on a GPU also where
 /// they are predicted to be worth their time.
 typedef struct kscout_copies {
@@ -536,16 +524,14 @@ typedef struct kscout_copies {
   int32_t a, b, c;  ///< 1: this operand is copied; of a convolution, in the order of the computed product
   int32_t reserved;
 } kscout_copies;
-KSCOUT_API kscout_status kscout_solution_copies(kscout_dispatcher* dispatcher, const kscout_problem* problem,
-                                                const kscout_space* space, kscout_copies* copies);
-KSCOUT_API kscout_status kscout_workspace_bytes_problem(kscout_dispatcher* dispatcher,
-                                                        const kscout_problem* problem,
-                                                        const kscout_space* space, size_t* bytes);
-KSCOUT_API kscout_status kscout_run_problem(kscout_dispatcher* dispatcher, const kscout_problem* problem,
-                                            const kscout_operands* operands, kscout_choice* choice);
-KSCOUT_API kscout_status kscout_run_config_problem(kscout_dispatcher* dispatcher,
-                                                   const kscout_problem* problem, const kscout_config* config,
-                                                   const kscout_operands* operands);
+kscout_status kscout_solution_copies(kscout_dispatcher* dispatcher, const kscout_problem* problem,
+                                     const kscout_space* space, kscout_copies* copies);
+kscout_status kscout_workspace_bytes_problem(kscout_dispatcher* dispatcher, const kscout_problem* problem,
+                                             const kscout_space* space, size_t* bytes);
+kscout_status kscout_run_problem(kscout_dispatcher* dispatcher, const kscout_problem* problem,
+                                 const kscout_operands* operands, kscout_choice* choice);
+kscout_status kscout_run_config_problem(kscout_dispatcher* dispatcher, const kscout_problem* problem,
+                                        const kscout_config* config, const kscout_operands* operands);
 
 /// A filter that was packed once for many runs, with the config that the runs use. It owns its memory: the
 /// caller's filter may change or be freed. It may outlive its dispatcher.
@@ -554,27 +540,25 @@ typedef struct kscout_packed_filter kscout_packed_filter;
 /// Packs the filter of a KSCOUT_OP_CONV_FWD or KSCOUT_OP_CONV_BWD_DATA. The config is the best one for a
 /// filter that is packed once, whatever `prepacked` of the problem is. Uses only wei, stream and space of
 /// `filter`; waits until the filter is packed.
-KSCOUT_API kscout_status kscout_pack_filter(kscout_dispatcher* dispatcher, const kscout_conv* problem,
-                                            const kscout_conv_buffers* filter, kscout_packed_filter** packed);
-KSCOUT_API void kscout_packed_filter_free(kscout_packed_filter* packed);
+kscout_status kscout_pack_filter(kscout_dispatcher* dispatcher, const kscout_conv* problem,
+                                 const kscout_conv_buffers* filter, kscout_packed_filter** packed);
+void kscout_packed_filter_free(kscout_packed_filter* packed);
 /// Bytes of workspace that kscout_run_packed needs.
-KSCOUT_API kscout_status kscout_packed_filter_workspace_bytes(const kscout_packed_filter* packed,
-                                                              size_t* bytes);
+kscout_status kscout_packed_filter_workspace_bytes(const kscout_packed_filter* packed, size_t* bytes);
 /// Computes the result with a filter that this dispatcher packed; wei of `buffers` must be NULL. `choice`
 /// (may be NULL) receives the config that ran.
-KSCOUT_API kscout_status kscout_run_packed(kscout_dispatcher* dispatcher, const kscout_packed_filter* packed,
-                                           const kscout_conv_buffers* buffers, kscout_choice* choice);
+kscout_status kscout_run_packed(kscout_dispatcher* dispatcher, const kscout_packed_filter* packed,
+                                const kscout_conv_buffers* buffers, kscout_choice* choice);
 
 /// Packs B of a GEMM, such as the weight of a layer, once for many runs: where the kernel computes with a
 /// copy of B with aligned lines, the copy is made here. Uses only b, stream and space of `b`; waits until B
 /// is packed. The object is one for kscout_packed_filter_free and kscout_packed_filter_workspace_bytes.
-KSCOUT_API kscout_status kscout_pack_b(kscout_dispatcher* dispatcher, const kscout_gemm* problem,
-                                       const kscout_buffers* b, kscout_packed_filter** packed);
+kscout_status kscout_pack_b(kscout_dispatcher* dispatcher, const kscout_gemm* problem,
+                            const kscout_buffers* b, kscout_packed_filter** packed);
 /// Computes C with a B that this dispatcher packed; b of `buffers` must be NULL. `choice` (may be NULL)
 /// receives the config that ran.
-KSCOUT_API kscout_status kscout_run_packed_b(kscout_dispatcher* dispatcher,
-                                             const kscout_packed_filter* packed,
-                                             const kscout_buffers* buffers, kscout_choice* choice);
+kscout_status kscout_run_packed_b(kscout_dispatcher* dispatcher, const kscout_packed_filter* packed,
+                                  const kscout_buffers* buffers, kscout_choice* choice);
 
 #ifdef __cplusplus
 }

@@ -79,7 +79,7 @@ struct ConvTensors {
   const void* bias = nullptr;  ///< k elements of the output's type, when the epilogue adds a bias
 };
 /// Maps the tensors to the product's operands (see signature_of).
-KSCOUT_API GemmBuffers operands_of(Op direction, const ConvTensors& tensors) noexcept;
+GemmBuffers operands_of(Op direction, const ConvTensors& tensors) noexcept;
 
 /// A queue of work on a device: a cudaStream_t or a hipStream_t; null is the device's default stream. Backend
 /// cpu ignores it and runs in the calling thread.
@@ -88,7 +88,7 @@ struct Stream {
 };
 
 /// One config prepared for one problem.
-class KSCOUT_API Launch {
+class Launch {
  public:
   virtual ~Launch() = default;
   virtual std::size_t workspace_bytes() const noexcept = 0;
@@ -122,7 +122,7 @@ struct MatrixCopy {
 };
 
 /// The memory in which a backend's kernels expect their operands. Thread-safe.
-class KSCOUT_API Memory {
+class Memory {
  public:
   virtual ~Memory() = default;
   virtual MemorySpace space() const noexcept { return {}; }
@@ -143,7 +143,7 @@ class KSCOUT_API Memory {
   virtual void write(void* to, const void* from_host, std::size_t bytes, Stream stream) = 0;
 };
 /// The memory of the CPU.
-KSCOUT_API Memory& host_memory() noexcept;
+Memory& host_memory() noexcept;
 
 /// The problem as the kernel receives it. A problem that no config takes directly (sizes, alignment, layout)
 /// runs in another form: operands are copied into zero-filled buffers of larger sizes or another layout, and
@@ -161,10 +161,10 @@ struct ExecutionForm {
 };
 
 /// Throws unsupported, naming both numbers, when a launch needs more workspace than the limits allow.
-KSCOUT_API void check_workspace(const Launch& launch, const Limits& limits);
+void check_workspace(const Launch& launch, const Limits& limits);
 
 /// Throws invalid_argument, naming both memories and the remedy, unless a backend that reaches memory
 /// `reached` also reaches memory `given`.
-KSCOUT_API void check_reach(std::string_view backend, const MemorySpace& reached, const MemorySpace& given);
+void check_reach(std::string_view backend, const MemorySpace& reached, const MemorySpace& given);
 
 }  // namespace kscout

@@ -11,8 +11,6 @@
 #include <cstdint>
 #include <string>
 
-#include <kscout/export.h>
-
 namespace kscout {
 
 struct Limits {
@@ -38,9 +36,9 @@ inline Limits both(const Limits& a, const Limits& b) noexcept {
 
 /// "workspace<=1048576,deterministic,batch-invariant"; empty without limits. Part of the key of stored
 /// decisions.
-KSCOUT_API std::string print(const Limits& limits);
+std::string print(const Limits& limits);
 
 /// Throws invalid_argument for a workspace below -1.
-KSCOUT_API void check(const Limits& limits);
+void check(const Limits& limits);
 
 }  // namespace kscout

@@ -9,7 +9,6 @@
 #include <string>
 #include <string_view>
 
-#include <kscout/export.h>
 #include <kscout/types.h>
 
 namespace kscout {
@@ -31,8 +30,8 @@ struct MemorySpace {
 };
 
 /// "host", "cuda:0", "hip:1".
-KSCOUT_API std::string print(const MemorySpace& space);
+std::string print(const MemorySpace& space);
 /// Inverse of print; "cuda" and "hip" mean GPU 0. Throws invalid_argument.
-KSCOUT_API MemorySpace parse_memory_space(std::string_view text);
+MemorySpace parse_memory_space(std::string_view text);
 
 }  // namespace kscout

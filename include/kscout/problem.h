@@ -113,47 +113,47 @@ struct GivenField {
 /// Sets the given fields, in any order. `dtype` stands for all element types, as make_gemm sets them; a
 /// specific field wins over it. Throws invalid_argument, with the values and the remedy, for an unknown
 /// field, a field that is given twice, and a general field without effect. Does not check() the problem.
-KSCOUT_API void set_fields(GemmProblem& problem, std::span<const GivenField> given);
+void set_fields(GemmProblem& problem, std::span<const GivenField> given);
 
 /// A GEMM of one element type for A, B and C, with the usual accumulator and output types of that type (fp32
 /// accumulator; int8 accumulates and stores int32; fp8 and bf8 store fp16).
-KSCOUT_API GemmProblem make_gemm(std::int64_t m, std::int64_t n, std::int64_t k, DType dtype = DType::fp32,
-                                 Layout layout = Layout::rcr);
+GemmProblem make_gemm(std::int64_t m, std::int64_t n, std::int64_t k, DType dtype = DType::fp32,
+                      Layout layout = Layout::rcr);
 
-KSCOUT_API Signature signature_of(const GemmProblem& problem) noexcept;
+Signature signature_of(const GemmProblem& problem) noexcept;
 
 /// The problem's leading dimensions, in elements, with 0 replaced by the packed value.
 struct LeadingDimensions {
   std::int64_t a, b, c;
 };
-KSCOUT_API LeadingDimensions leading_dimensions(const GemmProblem& problem) noexcept;
+LeadingDimensions leading_dimensions(const GemmProblem& problem) noexcept;
 
 /// Elements that the buffers of A, B, C span, over all batch items and including leading dimensions. Throws
 /// invalid_argument when a size exceeds 2^62 elements.
 struct OperandElements {
   std::int64_t a, b, c;
 };
-KSCOUT_API OperandElements operand_elements(const GemmProblem& problem);
+OperandElements operand_elements(const GemmProblem& problem);
 
 /// 2 m n k batch, as a double: exact up to 2^53, never overflows.
-KSCOUT_API double flop_count(const GemmProblem& problem) noexcept;
+double flop_count(const GemmProblem& problem) noexcept;
 
 /// Minimum number of bytes moved: A and B read once, C written once (and read once when accumulating).
-KSCOUT_API double min_bytes(const GemmProblem& problem) noexcept;
+double min_bytes(const GemmProblem& problem) noexcept;
 
 /// Throws Error(invalid_argument) when a size is negative, batch < 1, a leading dimension is too small, or an
 /// operand would exceed 2^62 elements. m, n, k of 0 are legal.
-KSCOUT_API void check(const GemmProblem& problem);
+void check(const GemmProblem& problem);
 /// Whether check() accepts the problem.
-KSCOUT_API bool is_valid(const GemmProblem& problem) noexcept;
+bool is_valid(const GemmProblem& problem) noexcept;
 
 /// Prints the one-line form: `gemm:MxNxK:dtype:layout`, then `:name=value` for every field that differs from
 /// its default (weight included). Mixed types print as `dtype_b=...`. parse_problem(print(p)) == p.
-KSCOUT_API std::string print(const GemmProblem& problem);
+std::string print(const GemmProblem& problem);
 
 /// Reads the one-line form; `dtype` and `layout` are optional (default fp32, rcr); fields as for set_fields.
 /// Throws invalid_argument with the offending part.
-KSCOUT_API GemmProblem parse_problem(std::string_view text);
+GemmProblem parse_problem(std::string_view text);
 
 }  // namespace kscout
 

@@ -24,7 +24,7 @@ struct NamedConfig {
   bool operator==(const NamedConfig&) const = default;
 };
 
-class KSCOUT_API Provider {
+class Provider {
  public:
   virtual ~Provider() = default;
 
@@ -78,30 +78,30 @@ class KSCOUT_API Provider {
 /// known, and the file that a kernel library's index names when the index is read. Declaring a provider again
 /// returns the known one if its axes are equal. Throws corrupt_data with `file` and line, invalid_argument
 /// for a name that is taken.
-KSCOUT_API const Provider& declare_provider(std::string_view toml, std::string_view file);
+const Provider& declare_provider(std::string_view toml, std::string_view file);
 
 /// Throws invalid_argument naming the nearest provider.
-KSCOUT_API const Provider& provider(std::string_view name);
-KSCOUT_API std::span<const std::string_view> provider_names() noexcept;
+const Provider& provider(std::string_view name);
+std::span<const std::string_view> provider_names() noexcept;
 
 /// The provider that is used when none is named, by the operation and the device's kind and vendor. Says
 /// nothing about the kernels that are installed.
-KSCOUT_API std::string_view default_provider(Op op, const Device& device) noexcept;
+std::string_view default_provider(Op op, const Device& device) noexcept;
 /// Throws unsupported, naming the default provider, when a provider's kernels cannot run on a device.
-KSCOUT_API void check_runs_on(const Provider& provider, Op op, const Device& device);
+void check_runs_on(const Provider& provider, Op op, const Device& device);
 
 /// Provider::host_threads of a config of any provider.
-KSCOUT_API int host_threads(const KernelConfig& config);
+int host_threads(const KernelConfig& config);
 
 /// The name of a config for a signature, as its provider prints it.
-KSCOUT_API std::string config_name(const Signature& signature, const KernelConfig& config);
+std::string config_name(const Signature& signature, const KernelConfig& config);
 
 /// Reads a kernel name of any provider; tries each provider in turn. Throws invalid_argument with the error
 /// of the provider whose prefix fits.
-KSCOUT_API NamedConfig parse_config_name(std::string_view name);
+NamedConfig parse_config_name(std::string_view name);
 
 /// Like parse_config_name, for kernels that were run or will be run (imported measurements, kernel libraries,
 /// --config, KSCOUT_FORCE): applies Provider::canonical to the config.
-KSCOUT_API NamedConfig parse_kernel_to_run(std::string_view name);
+NamedConfig parse_kernel_to_run(std::string_view name);
 
 }  // namespace kscout

@@ -21,7 +21,7 @@
 
 namespace kscout {
 
-class KSCOUT_API Registry {
+class Registry {
  public:
   /// Backend cpu and, where there is an NVIDIA GPU, cuda; then the kernel libraries of library_search_path(),
   /// each with the memory of the backend that it names. One registry may hold backends of several memories:
@@ -67,6 +67,6 @@ class KSCOUT_API Registry {
 
 /// Index files of the kernel libraries in KSCOUT_LIBRARY_PATH, separated by ':'. An entry is an index file,
 /// or a folder whose *.kscout-library.json files are taken in the order of their names. Throws not_found.
-KSCOUT_API std::vector<std::filesystem::path> library_search_path();
+std::vector<std::filesystem::path> library_search_path();
 
 }  // namespace kscout

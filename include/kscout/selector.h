@@ -153,7 +153,7 @@ struct CacheStatistics {
 };
 
 /// Copies of a selector share everything, the cache included. All calls may run in many threads at once.
-class KSCOUT_API Selector {
+class Selector {
  public:
   /// Loads a model folder or `.ksf` file, for the device that the model was trained on. Throws not_found,
   /// corrupt_data, unsupported (newer format), and invalid_argument when an environment variable is wrong.
@@ -232,34 +232,33 @@ class KSCOUT_API Selector {
 };
 
 /// The folder models/<op>_<dtype>_<device>: "gemm_fp32_zen3-2c".
-KSCOUT_API std::string model_folder_name(Op op, DType dtype, const Device& device);
+std::string model_folder_name(Op op, DType dtype, const Device& device);
 
 /// Folders that are searched for models, in order: KSCOUT_MODEL_PATH (separated by ':'; an entry may also be
 /// a model folder itself), the user's tuned models ($XDG_DATA_HOME/kscout/models or
 /// ~/.local/share/kscout/models), the models installed with the program.
-KSCOUT_API std::vector<std::filesystem::path> model_search_path();
+std::vector<std::filesystem::path> model_search_path();
 /// Where `kscout tune` installs: the user's entry of model_search_path().
-KSCOUT_API std::filesystem::path user_model_folder();
+std::filesystem::path user_model_folder();
 /// The first model for (op, dtype, device) on the search path; for a GEMM in fp16 on an NVIDIA GPU without
 /// one, that of bf16, and the reverse, which answers for both.
-KSCOUT_API std::optional<std::filesystem::path> find_model(Op op, DType dtype, const Device& device);
+std::optional<std::filesystem::path> find_model(Op op, DType dtype, const Device& device);
 
 /// The first model for the device or, if there is none and the device is a CPU, the first model for any CPU
 /// (Device any_cpu()); also where that one is better on the held-out problems of both (kscout tune and kscout
 /// compare --store record it).
-KSCOUT_API std::optional<std::filesystem::path> find_model_or_any_cpu(Op op, DType dtype,
-                                                                      const Device& device);
+std::optional<std::filesystem::path> find_model_or_any_cpu(Op op, DType dtype, const Device& device);
 
 /// The first model for the device or, if there is none, a model that the policy allows: the one of the same
 /// architecture, instruction set and number of cores whose clock, caches and memory bandwidth are closest,
 /// then the model for any CPU (before the device's own where it is better, as above), then
 /// (DevicePolicy::any) the one of the closest device. Damaged models are skipped.
-KSCOUT_API std::optional<std::filesystem::path> find_model(Op op, DType dtype, const Device& device,
-                                                           DevicePolicy policy);
+std::optional<std::filesystem::path> find_model(Op op, DType dtype, const Device& device,
+                                                DevicePolicy policy);
 
 /// Why a policy forbids a model trained on `trained` for `device`; empty when it allows the model.
-KSCOUT_API std::string device_refusal(const Device& trained, const Device& device, DevicePolicy policy);
+std::string device_refusal(const Device& trained, const Device& device, DevicePolicy policy);
 /// A warning about a model that answers for another device; empty when the device is the same.
-KSCOUT_API std::string foreign_device_warning(const Device& trained, const Device& device);
+std::string foreign_device_warning(const Device& trained, const Device& device);
 
 }  // namespace kscout

@@ -13,8 +13,6 @@
 #include <string_view>
 #include <vector>
 
-#include <kscout/export.h>
-
 namespace kscout {
 
 /// An immutable list; copies share the sizes. Copying allocates nothing, and threads may do it at once.
@@ -23,7 +21,7 @@ class SizeList {
   SizeList() = default;  ///< no sizes
   SizeList(std::initializer_list<std::int64_t> sizes)
       : SizeList(std::span<const std::int64_t>(sizes.begin(), sizes.size())) {}
-  KSCOUT_API explicit SizeList(std::span<const std::int64_t> sizes);
+  explicit SizeList(std::span<const std::int64_t> sizes);
 
   std::span<const std::int64_t> sizes() const noexcept {
     return shared_ ? std::span<const std::int64_t>(*shared_) : std::span<const std::int64_t>();
@@ -34,7 +32,7 @@ class SizeList {
   explicit operator std::uint64_t() const noexcept { return static_cast<std::uint64_t>(digest_); }
 
   /// Compares the sizes.
-  KSCOUT_API bool operator==(const SizeList& other) const noexcept;
+  bool operator==(const SizeList& other) const noexcept;
 
  private:
   std::shared_ptr<const std::vector<std::int64_t>> shared_;
@@ -42,8 +40,8 @@ class SizeList {
 };
 
 /// The sizes separated by plus signs: "128+64+0+7".
-KSCOUT_API std::string size_list_text(const SizeList& list);
+std::string size_list_text(const SizeList& list);
 /// Inverse of size_list_text. Throws invalid_argument with the part that is no whole number of 64 bits.
-KSCOUT_API SizeList parse_size_list(std::string_view text);
+SizeList parse_size_list(std::string_view text);
 
 }  // namespace kscout

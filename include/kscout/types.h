@@ -9,8 +9,6 @@
 #include <span>
 #include <string_view>
 
-#include <kscout/export.h>
-
 namespace kscout {
 
 /// The ops that the library has. Operations that a program links in addition have further numbers.
@@ -31,7 +29,7 @@ template <class E>
 struct EnumWords;
 
 /// The words of all ops that this program has, in the order of their numbers.
-KSCOUT_API std::span<const std::string_view> op_words() noexcept;
+std::span<const std::string_view> op_words() noexcept;
 
 /// An operation brings its ops (src/op/ops.cpp): their words are no constant.
 template <>
@@ -76,8 +74,7 @@ constexpr std::string_view word(E value) noexcept {
 }
 
 /// Position of `text` among `words`; throws Error(invalid_argument) that names the nearest word.
-KSCOUT_API std::size_t parse_word(std::string_view what, std::string_view text,
-                                  std::span<const std::string_view> words);
+std::size_t parse_word(std::string_view what, std::string_view text, std::span<const std::string_view> words);
 
 template <WordEnum E>
 E parse(std::string_view text) {
@@ -85,7 +82,7 @@ E parse(std::string_view text) {
 }
 
 /// Bytes of one element; 0.5 for int4 (two elements share a byte).
-KSCOUT_API double bytes_per_element(DType dtype) noexcept;
+double bytes_per_element(DType dtype) noexcept;
 
 /// The first layouts are those of GEMMs.
 inline constexpr std::size_t kGemmLayouts = 4;

@@ -1,11 +1,11 @@
 #include "core/files.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <random>
 #include <span>
 #include <system_error>
 
@@ -71,10 +71,11 @@ template <class Make>
 std::string make_part(const std::filesystem::path& target, const Make& make) {
   constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
   constexpr int kTries = 100;
-  std::random_device random;
   for (int tries = 0;; ++tries) {
+    std::array<unsigned char, kPartLetters> random;
+    if (getentropy(random.data(), random.size()) != 0) fail_io("create", target);
     std::string name = target.string() + '.';
-    for (std::size_t i = 0; i < kPartLetters; ++i) name += kLetters[random() % kLetters.size()];
+    for (const unsigned char byte : random) name += kLetters[byte % kLetters.size()];
     name += kPartEnding;
     if (make(name.c_str()) >= 0) return name;
     if (errno != EEXIST || tries == kTries) fail_io("create", target);

@@ -28,6 +28,7 @@
 #include "preload/call_timer.h"
 #include "preload/calls.h"
 #include "preload/cpu.h"
+#include "preload/find_object.h"
 #include "preload/gpu.h"
 #include "preload/guard.h"
 #include "preload/read_calls.h"
@@ -468,12 +469,23 @@ constexpr kscout_core kFunctions = {
 
 }  // namespace kscout::preload
 
-/// Registers no destructor: at the program's end, threads may still be inside of the core. The linker takes
-/// this function for all of the core and what is linked into it.
-extern "C" int __cxa_atexit(void (*)(void*), void*, void*) noexcept { return 0; }  // NOLINT: the ABI's name
+// Of the core and what is linked into it, not of the process.
+#pragma GCC visibility push(hidden)
+// NOLINTBEGIN: names of others
+/// Registers no destructor: at the program's end, threads may still be inside of the core.
+extern "C" int __cxa_atexit(void (*)(void*), void*, void*) noexcept { return 0; }
 
-/// Likewise. The system would not call handlers for a fork that began before the core was opened; the
-/// preloaded library calls them for each fork.
+#ifdef DLFO_EH_SEGMENT_TYPE
+/// glibc 2.34, on which the core shall run, does not have it.
+extern "C" int _dl_find_object(void* address, dl_find_object* result) noexcept {
+  return kscout_find_object(address, result);
+}
+#endif
+// NOLINTEND
+#pragma GCC visibility pop
+
+/// Registers none here: the system would not call handlers for a fork that began before the core was opened;
+/// the preloaded library calls them for each fork.
 extern "C" int pthread_atfork(void (*before)(), void (*in_parent)(), void (*in_child)()) noexcept {
   using namespace kscout::preload;
   const std::size_t count = fork_handler_count;
@@ -483,7 +495,7 @@ extern "C" int pthread_atfork(void (*before)(), void (*in_parent)(), void (*in_c
   return 0;
 }
 
-extern "C" __attribute__((visibility("default"))) const kscout_core* kscout_preload_core(kscout_find find) {
+extern "C" const kscout_core* kscout_preload_core(kscout_find find) {
   using namespace kscout::preload;
   try {
     core = new Core(find);

@@ -25,7 +25,7 @@ PLACEHOLDERS = {"N": "1", "FORMAT": "ck-csv", "OP": "gemm", "DTYPE": "bf16", "LA
 # What a required option or argument gets that a sentence left out.
 FILLERS = {"--from": "ck-csv"}
 # Options and commands of other programs that our pages mention.
-FOREIGN_OPTIONS = {"--count-only", "--coverage", "--gtest_filter", "--resources"}
+FOREIGN_OPTIONS = {"--build-arg", "--count-only", "--coverage", "--gpus", "--gtest_filter", "--resources"}
 FOREIGN_COMMANDS = {"train --tune"}
 SOURCES = (".md", ".sh", ".toml", ".h", ".cpp", ".cu", ".py")
 # An option that hands the command from kscout to kscout-lab, which knows fewer options beside it.

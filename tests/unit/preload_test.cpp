@@ -1,4 +1,5 @@
 // What kscout exec reads from calls of cuBLAS, and how it counts: no library is preloaded here.
+#include <cstring>
 #include <fstream>
 #include <vector>
 
@@ -7,6 +8,7 @@
 #include <rapidcheck/gtest.h>
 
 #include "op/problem_sets.h"
+#include "preload/find_object.h"
 #include "preload/read_calls.h"
 #include "preload/record.h"
 #include "support/temporary_folder.h"
@@ -183,6 +185,23 @@ TEST(Record, ATruncatedFileGetsItsRowsAgain) {
   EXPECT_EQ(calls, 7);
   EXPECT_EQ(read_any_problems(file).size(), 3U);
 }
+
+#ifdef DLFO_EH_SEGMENT_TYPE
+TEST(FindObject, AgreesWithGlibc) {
+  int local = 0;
+  for (void* const address : {reinterpret_cast<void*>(&kscout_find_object), reinterpret_cast<void*>(&strlen),
+                              reinterpret_cast<void*>(&read_any_problems)}) {
+    dl_find_object ours{}, theirs{};
+    ASSERT_EQ(_dl_find_object(address, &theirs), 0);
+    ASSERT_EQ(kscout_find_object(address, &ours), 0);
+    EXPECT_EQ(ours.dlfo_eh_frame, theirs.dlfo_eh_frame);
+    EXPECT_GE(address, ours.dlfo_map_start);
+    EXPECT_LT(address, ours.dlfo_map_end);
+  }
+  dl_find_object none{};
+  EXPECT_EQ(kscout_find_object(&local, &none), -1);
+}
+#endif
 
 }  // namespace
 }  // namespace kscout::preload

@@ -340,7 +340,7 @@ class CudaModule final : public Module {
 
 }  // namespace
 
-extern "C" __attribute__((visibility("default"))) Module* kscout_cuda_module(std::uint32_t abi) {
+extern "C" Module* kscout_cuda_module(std::uint32_t abi) {
   // Never destroyed: its destructor would run after the driver's.
   static CudaModule* const module = new CudaModule;
   return abi == kModuleAbi ? module : nullptr;
