@@ -10,7 +10,7 @@ if(NOT KSCOUT_CUDA STREQUAL "OFF" AND NOT KSCOUT_SANITIZE)
     file(REAL_PATH "${_bin}/.." KSCOUT_CUDA_ROOT)
     find_file(KSCOUT_CUBLASLT_HEADER cublasLt.h PATHS ${KSCOUT_CUDA_ROOT}/include ${KSCOUT_CUDA_ROOT}/targets/x86_64-linux/include
               NO_DEFAULT_PATH)
-    find_library(KSCOUT_CUDART cudart_static PATHS ${KSCOUT_CUDA_ROOT}/lib64 ${KSCOUT_CUDA_ROOT}/targets/x86_64-linux/lib NO_DEFAULT_PATH)
+    find_library(KSCOUT_CUDART cudart_static PATHS ${KSCOUT_CUDA_ROOT}/lib64 ${KSCOUT_CUDA_ROOT}/lib ${KSCOUT_CUDA_ROOT}/targets/x86_64-linux/lib NO_DEFAULT_PATH)
   endif()
   if(KSCOUT_NVCC AND KSCOUT_CUBLASLT_HEADER AND KSCOUT_CUDART)
     set(KSCOUT_HAS_CUDA ON)
