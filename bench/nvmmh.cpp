@@ -15,9 +15,9 @@
 
 namespace kscout::bench {
 
-namespace {
-
 // The used part of the library's C interface (release 0.1); sizes and numbers belong to the interface.
+// Its types are not in the unnamed namespace: in an included source, GCC 14.2 crashes on Library, which uses
+// them.
 struct CKernel {
   std::uint16_t cta[3], warp[3], instruction[3];
   std::uint16_t split_k;
@@ -28,6 +28,8 @@ struct CProblem {
   std::uint8_t layout;
 };
 static_assert(sizeof(CKernel) == 26 && sizeof(CProblem) == 20);
+
+namespace {
 
 constexpr int kSuccess = 1, kTargetCutlass3 = 4;
 

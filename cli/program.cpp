@@ -117,6 +117,8 @@ void check_values(const CLI::App& app) {
 
 /// Adds all verbs; those of the other program get no options here.
 void add_verbs(CLI::App& app, std::span<const VerbSetup> verbs) {
+  // Without -h, which newer releases of CLI11 hold for the same as --h, the height of a convolution.
+  app.set_help_flag("--help", "print this help, and end");
   app.set_version_flag("--version", [] { return "kscout " + build_line(); });
   app.require_subcommand(1);
   app.get_formatter()->column_width(34);
@@ -153,7 +155,10 @@ int print_candidates(Program program, std::span<const VerbSetup> verbs, int argc
 int parse_and_run(std::span<const VerbSetup> verbs, int argc, char** argv) {
   CLI::App app{kSummary, "kscout"};
   add_verbs(app, verbs);
-  const std::vector<std::string> words(argv + 1, argv + argc);
+  std::vector<std::string> words(argv + 1, argv + argc);
+  // Of the words before the program of `kscout exec`.
+  std::replace(words.begin(), std::find(words.begin(), words.end(), "--"), std::string("-h"),
+               std::string("--help"));
   if (const std::string message = unknown_part_message(app, words); !message.empty()) {
     throw Error(Errc::invalid_argument, message);
   }
@@ -164,7 +169,7 @@ int parse_and_run(std::span<const VerbSetup> verbs, int argc, char** argv) {
     prepare_outputs(app);
   });
   try {
-    app.parse(argc, argv);
+    app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
   } catch (const CLI::ParseError& error) {
     // When an option is missing, report unknown words first: a mistyped option may be the cause.
     const bool extra = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;

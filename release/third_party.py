@@ -46,7 +46,7 @@ def compiled_and_linked(build):
     shipped = False
     for line in shown.splitlines():
         if not line.startswith(" "):
-            shipped = line.startswith(SHIPPED)
+            shipped = line.startswith(SHIPPED) and ".o: " in line  # newer linkers also list what they read
         elif shipped and line.strip():
             files.add((build / line.strip()).resolve())
     output = ""

@@ -308,7 +308,8 @@ TEST(Ksf, SchemaMustReadTheseConfigs) {
 TEST(Ksf, ASmallFileCannotAskForMuchMemory) {
   // 60,000 configs shared by six families: a megabyte of file that would become many.
   constexpr std::uint32_t kRows = 60'000;
-  const ConfigSpace& space = toy::family().configs.space();
+  const Family family = toy::family();
+  const ConfigSpace& space = family.configs.space();
   KsfTable<std::int32_t> configs{static_cast<std::uint32_t>(space.axes.size()), kRows, {}};
   configs.values.assign(std::size_t{configs.columns} * kRows, 1);
   KsfTable<std::uint32_t> members{1, kRows, std::vector<std::uint32_t>(kRows)};

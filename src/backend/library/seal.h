@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Writes the index of a kernel library that somebody compiled by hand (docs/adding.md).
+/// Writes the index of a kernel library that somebody compiled by hand (docs/own_kernels.md).
 ///
 ///     const auto index = seal_library("mine.so", "mine", "auto");   // mine.kscout-library.json beside it
 #include <filesystem>

@@ -283,8 +283,8 @@ std::vector<ConvProblem> convs_of_networks(DType dtype, const std::vector<std::s
   const toml::table& all = *file["networks"].as_table();
   std::vector<std::string_view> names;
   for (const auto& [key, node] : all) names.push_back(key.str());
-  std::vector<std::string_view> chosen(asked.begin(), asked.end());
-  if (chosen.empty()) chosen = names;
+  const std::vector<std::string_view> chosen =
+      asked.empty() ? names : std::vector<std::string_view>(asked.begin(), asked.end());
   std::vector<ConvProblem> problems;
   for (const std::string_view name : chosen) {
     const toml::table& described = *all[names[index_of_word("network", name, names)]].as_table();
