@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "backend/cuda/cuda_backend.h"
+#include "backend/cuda/matmul_launch.h"
 #include "gemm_cuda.h"
 #include "gpu_match.h"
 #include "provider/cublaslt/cublaslt.h"
@@ -14,7 +15,7 @@ void compare_deciding(Selector& selector, std::span<const GemmProblem> problems)
   Times cold{"kscout, cold", {}}, cached{"kscout, cached", {}};
   Times asked{"cuBLASLt's heuristic, first time", {}}, again{"cuBLASLt's heuristic, again", {}};
   const auto ask = [&](const GemmProblem& problem) {
-    cuda::Algorithm algorithm;
+    CublasLtConfig algorithm;
     std::int32_t count = 0;
     (void)module.suggest(cuda::shape_of(problem), kCublasLtWorkspace, &algorithm, 1, &count);
   };

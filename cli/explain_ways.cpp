@@ -5,9 +5,8 @@
 
 #include <kscout/error.h>
 
+#include "dispatch/any_address.h"
 #include "dispatch/padding.h"
-#include "family/legality.h"
-#include "provider/hopper/hopper_time.h"
 
 namespace kscout::cli {
 
@@ -17,14 +16,8 @@ std::vector<OtherWay> other_ways(const Selector& selector, ProblemRef problem) {
   if (device.kind != DeviceKind::gpu || device.vendor != "NVIDIA") return ways;
   const auto forms = aligned_forms(problem);
   if (forms.empty()) return ways;
-  if (problem.is<GemmProblem>()) {
-    for (const auto& [hopper, us] : hopper_times(problem.as<GemmProblem>(), device)) {
-      const KernelConfig config = hopper.kernel_config();
-      if (!rule_refusal(problem, config, device).empty()) continue;
-      ways.push_back({config_name(signature_of(problem), config), print(problem), 0, us});
-      break;
-    }
-  }
+  if (const auto direct = any_address_choices(problem, device); !direct.empty())
+    ways.push_back({Selector::name(problem, direct.front()), print(problem), 0, direct.front().time_us});
   for (const auto& [form, chosen_for] : forms) {
     try {
       const Choice choice = selector.select(chosen_for);

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// The other ways in which a dispatcher on a GPU may run a problem whose rows are no multiples of 16 bytes: a
-/// kernel of provider `hopper`, or copies with aligned rows.
+/// kernel that takes them, or copies with aligned rows.
 #include <string>
 #include <vector>
 

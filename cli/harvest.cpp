@@ -1,5 +1,7 @@
 // `kscout harvest`: lists the algorithms of cuBLASLt, or the engine configs of cuDNN, on this machine's GPU
 // and writes them as rule sets.
+#include "backend/cuda/harvest.h"
+
 #include <memory>
 
 #include <CLI/CLI.hpp>
@@ -148,10 +150,9 @@ void setup_harvest(CLI::App& verb) {
                  "write a description of this machine's GPU for --gpu");
   add_format_option(verb, options->format);
   verb.footer(
-      "Writes two rule sets, of provider cublaslt for GEMMs, of cudnn for convolutions: harvested holds "
-      "what\n"
-      "the library's heuristics list, widened also similar algorithms that the library supports (of cudnn,\n"
-      "kernels that engines compile at run time). Needs an NVIDIA GPU, or cuDNN and --gpu.\n"
+      "Writes two rule sets, of provider cublaslt for GEMMs, of cudnn for convolutions: harvested holds\n"
+      "what the library's heuristics list, widened also similar algorithms that the library supports (of\n"
+      "cuDNN, kernels that engines compile at run time). Needs an NVIDIA GPU, or cuDNN and --gpu.\n"
       "\n"
       "With --refresh, what the model has learnt stays: only names change. Algorithms that the installed\n"
       "release does not have, or computes wrong results with, are left out.\n"

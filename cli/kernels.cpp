@@ -358,7 +358,7 @@ void setup_kernels(CLI::App& verb) {
   auto* count = verb.add_flag("--count", options->count, "print the number of configs");
   auto* why = verb.add_option("--why", options->why,
                               "name the rules that exclude this config, given by its kernel name; of its own "
-                              "provider unless --provider is given (nvidia: of cublaslt and cutlass)");
+                              "provider unless --provider is given");
   verb.add_option("--problem", options->problem,
                   "with --why: say whether the config may compute this problem (allowed, refused or "
                   "unknown), whatever the rule set")

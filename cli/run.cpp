@@ -15,6 +15,7 @@
 
 #include "compiler_options.h"
 #include "core/fail.h"
+#include "core/names.h"
 #include "dispatch/timed_choice.h"
 #include "measure/load_watch.h"
 #include "op/problem_sets.h"
@@ -43,29 +44,32 @@ struct RunOptions {
   Format format = Format::text;
 };
 
-constexpr std::string_view kGpu = "cuda";
+/// Whether it is a backend of this program on a GPU, here or not: those have the names of their memories.
+bool is_of_gpu(std::string_view backend) {
+  return find_word(backend, EnumWords<MemoryKind>::words).value_or(0) != 0;
+}
 
 /// The backends to choose from: host-memory backends and known kernel libraries, or the requested backend.
 Registry registry_of(const RunOptions& options) {
   Registry one;
-  if (options.backend == kGpu) {
+  if (is_of_gpu(options.backend)) {
     if (options.policy.threads > 0)
       fail(Errc::invalid_argument,
            "--threads {}: kernels of backend {} take no threads of the CPU; leave it out",
-           options.policy.threads, kGpu);
+           options.policy.threads, options.backend);
     if (!options.libraries.indexes.empty()) {
       fail(Errc::invalid_argument,
            "--library {}: backend {} takes compiled kernels from the libraries on KSCOUT_LIBRARY_PATH; name "
            "it there",
-           options.libraries.indexes.front(), kGpu);
+           options.libraries.indexes.front(), options.backend);
     }
-    one.add(backend(kGpu));
+    one.add(backend(options.backend));
     return one;
   }
   const Registry all = options.libraries.registry();
   if (options.backend.empty()) {
     for (const auto& backend : all.backends()) {
-      if (backend->name() != kGpu) one.add(backend);  // used only on request
+      if (!is_of_gpu(backend->name())) one.add(backend);  // used only on request
     }
     return one;
   }
@@ -127,7 +131,8 @@ std::string keep_times(const RunOptions& options, const Problem& problem, std::s
 void run_problem(const RunOptions& options, const Problem& problem, Runner& runner, RunTable& table,
                  RunFailures& failures) {
   const Op op = signature_of(problem).op;
-  const std::string provider(options.backend == kGpu ? backend(kGpu).provider_for(op) : "native");
+  const std::string provider(is_of_gpu(options.backend) ? backend(options.backend).provider_for(op)
+                                                        : "native");
   check_rules(provider, op, options.policy.rules);
   const std::span<const RanConfig> ran = runner.run(problem);
   for (const RanConfig& one : ran) {

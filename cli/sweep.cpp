@@ -14,13 +14,12 @@
 #include <fmt/format.h>
 
 #include "backend/callables/callable_backend.h"
-#include "backend/cuda/cuda_backend.h"
-#include "backend/hip/hip_backend.h"
 #include "backend/library/found_libraries.h"
 #include "backend/library/library_backend.h"
 #include "compiler_options.h"
 #include "core/device_facts.h"
 #include "core/fail.h"
+#include "measure/measured_backend.h"
 #include "measure/timing.h"
 #include "op/problem_sets.h"
 #include "options.h"
@@ -253,8 +252,10 @@ int workers_of(const SweepVerb& options) {
   const bool callables = where.starts_with(kCallablesPrefix);  // of one process
   if (callables && options.workers > 1)
     fail(Errc::invalid_argument, "--workers {}: callables run in one process; leave it out", options.workers);
-  if (where == "cpu" || callables || options.dry_run) return std::max(options.workers, 1);
-  const int gpus = where == "hip" ? hip_device_count() : cuda_device_count();
+  if (callables || options.dry_run) return std::max(options.workers, 1);
+  MeasuredBackend* const measured = measured_backend(where);
+  if (!measured) return std::max(options.workers, 1);
+  const int gpus = measured->devices();
   if (options.workers > gpus)
     fail(Errc::invalid_argument, "--workers {}: {} GPU{} here, and each worker needs one", options.workers,
          gpus, gpus == 1 ? " is" : "s are");
@@ -394,10 +395,10 @@ std::vector<SweepReport> measure(const std::vector<SweepPlan>& plans, const std:
 void check_compile_budget(SweepVerb& options, const std::vector<SweepPlan>& plans) {
   if (!options.compile_budget_s) return;
   const auto compiled = [](const SweepPlan& plan) {
-    return plan.provider == "cudnn" || plan.provider == "nvidia_conv" ||
-           plan.backend.starts_with(kCallablesPrefix);
+    MeasuredBackend* const measured = measured_backend(plan.backend);
+    return measured && measured->prepares_ahead(plan.provider);
   };
-  if (std::ranges::none_of(plans, compiled))
+  if (!options.library.empty() || std::ranges::none_of(plans, compiled))
     fail(Errc::invalid_argument, "--compile-budget: configs of {} are not compiled at run time; leave it out",
          plans.front().provider);
   options.sweep.compile_budget_s = *options.compile_budget_s;

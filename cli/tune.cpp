@@ -193,7 +193,7 @@ void setup_tune(CLI::App& verb) {
       "your problems, sets or files (kscout problems --from-log): measured first; the model is evaluated "
       "on them, weighted by calls");
   add_text_option(verb, "--against",
-                  "what your program uses today, for --problems: default|openblas|onednn|cublaslt|cudnn",
+                  "what your program uses today, for --problems: default|openblas|onednn|cublaslt",
                   "default: the rule set's default config; on a GPU cublaslt",
                   [options](const std::string& text) { options->request.against = parse<Against>(text); });
   verb.add_option("--max-gflop", request.max_gflop, "leave larger problems out; 0 = what the budget affords")

@@ -9,10 +9,10 @@
 
 #include "core/fail.h"
 #include "core/log.h"
+#include "dispatch/any_address.h"
 #include "dispatch/padding.h"
 #include "dispatch/timed_choice.h"
 #include "op/operation.h"
-#include "provider/hopper/hopper_time.h"
 #include "select/class_table.h"
 #include "select/decision_db.h"
 #include "select/model.h"
@@ -389,24 +389,18 @@ bool Solver::is_suggestion(const BackendChoice& offer, ProblemRef problem) {
   return traits.suggestion > 0;
 }
 
-std::optional<Solver::BackendChoice> Solver::hopper_offer(Backend& backend, ProblemRef of,
-                                                          const Limits& limits,
-                                                          std::span<const Refused> refused, double below_us) {
-  const Device& device = backend.device();
-  if (!of.is<GemmProblem>() || flop_count(of) <= 0 || !backend.executes(hopper_provider().name()) ||
-      !(device.max_clock_mhz > 0 && device.memory_gb_s > 0)) {
-    return std::nullopt;
-  }
-  const auto problem = of.as<GemmProblem>();
-  for (const auto& [hopper, us] : hopper_times(problem, device)) {
-    if (!(us < below_us)) return std::nullopt;
-    if (limits.workspace_bytes >= 0 && hopper_workspace_bytes(problem, hopper) > limits.workspace_bytes)
-      continue;
-    const KernelConfig config = hopper.kernel_config();
-    if (find_refused(refused, backend, config, of.value()) || !backend.refusal(of, config).empty()) continue;
-    Choice choice = timed_choice(of, config, us, Choice::unknown);
-    choice.source = choice.decided_by = ChoiceSource::analytic;
-    return BackendChoice{choice, &backend};
+std::optional<Solver::BackendChoice> Solver::any_address_offer(Backend& backend, ProblemRef problem,
+                                                               const Limits& limits,
+                                                               std::span<const Refused> refused,
+                                                               double below_us) {
+  for (const Choice& choice : any_address_choices(problem, backend.device())) {
+    if (!(choice.time_us < below_us)) break;
+    if (backend.executes(choice.config.space->provider) &&
+        !find_refused(refused, backend, choice.config, problem.value()) &&
+        backend.refusal(problem, choice.config).empty() &&
+        (!limits.any() || breaks_of(backend)(problem, choice.config, limits).empty())) {
+      return BackendChoice{choice, &backend};
+    }
   }
   return std::nullopt;
 }
@@ -422,7 +416,7 @@ void Solver::prefer_aligned(ProblemRef problem, const MemorySpace& space, const 
   const bool timed = uncertainty(best->choice) == 0;
   const double at_least_us = best->backend->min_us(problem, best->choice.config);
   double least_us = kClearly * (timed ? std::max(best->choice.time_us, at_least_us) : at_least_us);
-  if (auto own = hopper_offer(*best->backend, problem, limits, refused, least_us)) {
+  if (auto own = any_address_offer(*best->backend, problem, limits, refused, least_us)) {
     best = std::move(own);
     least_us = best->choice.time_us;
   }

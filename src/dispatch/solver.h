@@ -106,13 +106,14 @@ class Solver {
   /// Whether the config stands for what a library suggests for a problem, and so for another kernel under
   /// another problem.
   static bool is_suggestion(const BackendChoice& offer, ProblemRef problem);
-  /// The fastest kernel of provider `hopper` that takes the problem and is predicted to need less than
-  /// `below_us`; nothing where there is none, or the backend does not execute them.
-  static std::optional<BackendChoice> hopper_offer(Backend& backend, ProblemRef problem, const Limits& limits,
-                                                   std::span<const Refused> refused, double below_us);
-  /// Of lines that are not aligned: replaces the choice by a kernel of `hopper`, or by the choice for a form
-  /// with aligned lines, where the kernel, or the form and its copies, are predicted to take clearly less
-  /// time. Only in a GPU's memory.
+  /// The fastest kernel of the backend for lines at any address (any_address.h) that takes the problem and is
+  /// predicted to need less than `below_us`; nothing where there is none.
+  static std::optional<BackendChoice> any_address_offer(Backend& backend, ProblemRef problem,
+                                                        const Limits& limits,
+                                                        std::span<const Refused> refused, double below_us);
+  /// Of lines that are not aligned: replaces the choice by a kernel that takes them, or by the choice for a
+  /// form with aligned lines, where the kernel, or the form and its copies, are predicted to take clearly
+  /// less time. Only in a GPU's memory.
   void prefer_aligned(ProblemRef problem, const MemorySpace& space, const Limits& limits,
                       std::span<const Refused> refused, OperandB b, std::optional<BackendChoice>& best,
                       ExecutionForm& form);

@@ -229,7 +229,7 @@ inline constexpr std::string_view kMembersList = "members:";
 // ---- Writes rule sets that list their configs explicitly: `kscout harvest` and `kscout prune` write such
 // files, and `--rules FILE.toml` reads them (docs/formats/family.md).
 //
-//     const std::string text = rule_sets_text("cublaslt", Op::gemm, {{"pruned", "help", "tiny", {block}}});
+//     const std::string text = rule_sets_text("native", Op::gemm, {{"pruned", "help", "tiny", {block}}});
 
 /// Configs of one space that exist for one signature.
 struct ExplicitBlock {

@@ -91,19 +91,32 @@ void hide(const Reader& reader, const toml::table& table, SchemaData& data) {
   }
 }
 
+/// The schemas that `base` names: one, or a list.
+std::vector<std::string> bases_of(const Reader& reader, const toml::table& table) {
+  const toml::node* const node = table.get("base");
+  if (!node) return {};
+  const auto bases =
+      node->is_array() ? reader.texts_of(*node, "base") : std::vector{reader.text(table, "base")};
+  const auto all = schema_names();
+  for (const std::string& base : bases) {
+    if (!find_word(base, views(all)))
+      reader.complain(*node, unknown_name_message("schema", base, views(all)));
+  }
+  return bases;
+}
+
 SchemaData read_schema(const Reader& reader, const toml::table& table) {
   reader.check_keys(
       table, "key",
       {"name", "summary", "op", "provider", "base", "hidden", "requirements", "terms", "features"});
   SchemaData data;
   std::vector<Feature> inherited;
-  if (const std::string base = reader.text(table, "base", false); !base.empty()) {
-    const auto all = schema_names();
-    if (!find_word(base, views(all))) {
-      reader.complain(*table.get("base"), unknown_name_message("schema", base, views(all)));
-    }
-    data = catalogue_schema_data(base);
-    inherited = std::exchange(data.features, {});
+  for (const std::string& base : bases_of(reader, table)) {
+    SchemaData of = catalogue_schema_data(base);
+    if (!of.provider.empty()) data.provider = of.provider;
+    std::ranges::move(of.requirements, std::back_inserter(data.requirements));
+    std::ranges::move(of.terms, std::back_inserter(data.terms));
+    std::ranges::move(of.features, std::back_inserter(inherited));
   }
   data.name = reader.text(table, "name");
   data.summary = reader.text(table, "summary");

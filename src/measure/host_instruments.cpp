@@ -181,6 +181,10 @@ double Instruments::pack_us(Launch& launch, const void* b, void* packed) {
   return static_cast<double>(now_ns() - begin) / 1e3;
 }
 
+MeasuredBackend* measured_backend(std::string_view name) {
+  return dynamic_cast<MeasuredBackend*>(&backend(name));
+}
+
 Instruments& instruments_of(Backend& backend) {
   if (auto* measured = dynamic_cast<MeasuredBackend*>(&backend)) return measured->instruments();
   if (&backend.memory() == &host_memory()) return host_instruments();

@@ -20,9 +20,9 @@
 
 #include "backend/cuda/cuda_backend.h"
 #include "core/problem_text.h"
+#include "dispatch/any_address.h"
 #include "preload/apart.h"
 #include "preload/say.h"
-#include "provider/hopper/hopper_time.h"
 
 namespace kscout::preload {
 
@@ -151,10 +151,10 @@ std::unique_ptr<Launch> own_kernel(const GemmProblem& problem, int device) try {
   if (!cuda_missing().empty()) return nullptr;
   use_cuda_device(device);
   Backend& gpu = cuda_backend();
-  for (const auto& [hopper, us] : hopper_times(problem, gpu.device())) {
-    const KernelConfig config = hopper.kernel_config();
-    if (hopper_workspace_bytes(problem, hopper) == 0 && gpu.refusal(problem, config).empty())
-      return gpu.prepare(problem, config);
+  for (const Choice& choice : any_address_choices(problem, gpu.device())) {
+    if (!gpu.refusal(problem, choice.config).empty()) continue;
+    auto launch = gpu.prepare(problem, choice.config);
+    if (launch->workspace_bytes() == 0) return launch;
   }
   return nullptr;
 } catch (const Error&) {  // the library has to compute it

@@ -5,6 +5,7 @@
 ///     add_provider(std::make_unique<DeclaredProvider>(toml, file));   // found by provider() from then on
 ///     if (const Provider* one = declared_provider("mine")) ...
 #include <memory>
+#include <span>
 #include <string_view>
 
 #include <kscout/provider.h>
@@ -18,6 +19,8 @@ void check_provider_name(std::string_view name);
 /// Keeps the provider until the process ends, because configs point at its spaces. Its name must be new.
 /// Threads may look providers up meanwhile.
 const Provider& add_provider(std::unique_ptr<const Provider> provider);
+/// Providers that a program links in addition: it defines this function. None otherwise.
+std::span<const Provider* const> further_providers() noexcept;
 
 /// The declared provider of this name; null for those of the program, and for unknown names.
 const Provider* declared_provider(std::string_view name) noexcept;

@@ -82,7 +82,14 @@ struct Declared {
   std::vector<const Provider*> providers;
   std::vector<std::string_view> names{kNames.begin(), kNames.end()};  ///< of all providers
 };
-std::atomic<const Declared*> all_declared = new Declared;
+std::atomic<const Declared*> all_declared = [] {
+  auto* const first = new Declared;
+  for (const Provider* const one : further_providers()) {
+    first->providers.push_back(one);
+    first->names.push_back(one->name());
+  }
+  return first;
+}();
 
 /// The declared provider whose name, the longest of several, begins the kernel's name.
 const Provider* declared_provider_of(std::string_view kernel_name) noexcept {
@@ -95,6 +102,8 @@ const Provider* declared_provider_of(std::string_view kernel_name) noexcept {
 }
 
 }  // namespace
+
+[[gnu::weak]] std::span<const Provider* const> further_providers() noexcept { return {}; }
 
 void check_provider_name(std::string_view name) {
   const std::string begin = fmt::format("{}_", name);

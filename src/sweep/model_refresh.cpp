@@ -13,6 +13,8 @@
 #include <kscout/provider.h>
 
 #include "backend/cuda/cuda_backend.h"
+#include "backend/cuda/harvest.h"
+#include "backend/cuda/matmul_launch.h"
 #include "core/fail.h"
 #include "core/files.h"
 #include "core/owners.h"
@@ -140,15 +142,8 @@ class Matcher {
 
   /// Whether the library takes the algorithm for one of the first problems.
   bool accepts(const AskedFamily& family, const CublasLtConfig& config, std::size_t problems) {
-    for (const MatmulShape& shape :
-         std::span(family.shapes).first(std::min(problems, family.shapes.size()))) {
-      Matmul* made = nullptr;
-      if (module_.matmul(shape, algorithm_of(config), kCublasLtWorkspace, &made) != CallStatus::done)
-        continue;
-      made->destroy();
-      return true;
-    }
-    return false;
+    return std::ranges::any_of(std::span(family.shapes).first(std::min(problems, family.shapes.size())),
+                               [&](const MatmulShape& shape) { return takes(module_, shape, config); });
   }
 
   CublasLtConfig renamed(CublasLtConfig config, std::int32_t id) const {
@@ -242,7 +237,7 @@ SweepPlan sample_plan(const std::vector<Family>& families,
                       const std::vector<std::vector<GemmProblem>>& problems) {
   Backend& gpu = cuda_backend();
   SweepPlan plan;
-  plan.provider = "cublaslt";
+  plan.provider = cublaslt_gemm_space.provider;
   plan.backend = gpu.name();
   plan.rules = "refreshed";
   plan.device = gpu.device();
@@ -290,8 +285,7 @@ std::set<std::int32_t> releases_of(const ModelData& data) {
 
 std::int32_t checked_release(const fs::path& model, const ModelData& data, std::int32_t here) {
   const std::string& provider = data.families.front().provider;
-  const bool gemms = provider == "cublaslt" || provider == "nvidia";
-  const auto releases = gemms ? releases_of(data) : std::set<std::int32_t>();
+  const auto releases = releases_of(data);
   if (releases.empty())
     fail(Errc::invalid_argument, "--refresh {}: it names no algorithm of cuBLASLt (provider {})",
          model.string(), provider);

@@ -2,9 +2,8 @@
 
 #include "backend/callables/callable_backend.h"
 #include "backend/cpu/cpu_backend.h"
-#include "backend/cuda/cuda_backend.h"
-#include "backend/hip/hip_backend.h"
 #include "backend/library/library_backend.h"
+#include "measure/measured_backend.h"
 #include "sweep/worker.h"
 
 namespace {
@@ -18,12 +17,8 @@ kscout::Backend& measuring_backend(std::string_view name, int device) {
     return library;
   }
   kscout::Backend& backend = kscout::backend(name);
-  if (backend.name() == "cuda") {
-    kscout::use_cuda_device(device);
-    kscout::cuda::open_module();
-  } else if (backend.name() == "hip") {
-    kscout::use_hip_device(device);
-    kscout::open_hip_device();
+  if (auto* const measured = kscout::measured_backend(name)) {
+    measured->open_device(device);
   } else if (!name.starts_with(kscout::kCallablesPrefix)) {
     // Counts the cores of this process, so it comes before the first thread is tied to one of them.
     backend.device();

@@ -9,6 +9,7 @@
 #include <kscout/family.h>
 
 #include "backend/cuda/cuda_backend.h"
+#include "backend/cuda/harvest.h"
 #include "core/fail.h"
 #include "core/files.h"
 #include "core/indexing.h"
@@ -35,10 +36,10 @@ std::string harvest_here(const std::vector<Problem>& problems) {
     ExplicitBlock& block = set.blocks.emplace_back(ExplicitBlock{found.signature, {}});
     for (const CublasLtConfig& config : found.suggested) block.configs.push_back(config.kernel_config());
   }
-  const FamilyFile& known = family_file("cublaslt", Op::gemm);
+  const FamilyFile& known = family_file(cublaslt_gemm_space.provider, Op::gemm);
   const int release = std::stoi(cuda_backend().versions().at("cublaslt_version"));
   if (std::ranges::find(known.releases, release) != known.releases.end()) set.extends = "pruned";
-  return rule_sets_text("cublaslt", Op::gemm, {set});
+  return rule_sets_text(cublaslt_gemm_space.provider, Op::gemm, {set});
 }
 
 }  // namespace

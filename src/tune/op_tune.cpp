@@ -9,7 +9,6 @@
 #include <kscout/backend.h>
 #include <kscout/selector.h>
 
-#include "backend/cuda/cuda_backend.h"
 #include "core/device_facts.h"
 #include "core/fail.h"
 #include "core/owners.h"
@@ -17,6 +16,7 @@
 #include "family/family_file.h"
 #include "family/rules.h"
 #include "features/schema.h"
+#include "measure/measured_backend.h"
 #include "measure/timing.h"
 #include "op/problem_sets.h"
 #include "sweep/journal.h"
@@ -490,11 +490,12 @@ SweepReport OpTune::sweep_for(const SweepPlan& plan, double budget_s, const fs::
                    chosen_among(), plan.problems.size(),
                    &plan == &plan_ ? fmt::format(" of up to {:.3g} GFLOP to draw from", max_gflop_) : "",
                    budget_s));
-  return progress_.sweep(plan, {.folder = folder,
-                                .worker = options_.worker,
-                                .workers = options_.on_gpu() ? cuda_device_count() : 1,
-                                .budget_s = budget_s,
-                                .stop = progress_.stop});
+  return progress_.sweep(plan,
+                         {.folder = folder,
+                          .worker = options_.worker,
+                          .workers = options_.on_gpu() ? measured_backend(options_.backend)->devices() : 1,
+                          .budget_s = budget_s,
+                          .stop = progress_.stop});
 }
 
 TrainingResult OpTune::train_on(const MeasurementTable& training) const {

@@ -239,7 +239,7 @@ OwnResult evaluate_own(const OwnRequest& request, const fs::path& model, const M
 
 void check_against(Against against, Op op, std::string_view backend) {
   const std::string_view name = word(against);
-  if (backend == "cpu" && (against == Against::cublaslt || against == Against::cudnn))
+  if (backend == "cpu" && against == Against::cublaslt)
     fail(Errc::invalid_argument,
          "--against {}: is a library of NVIDIA's GPUs; on a CPU give default, openblas or onednn", name);
   if (backend != "cpu" && against != Against::cublaslt)

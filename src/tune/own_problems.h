@@ -22,12 +22,11 @@
 namespace kscout {
 
 /// What an application uses today.
-enum class Against : std::uint8_t { default_config, openblas, onednn, cublaslt, cudnn };
+enum class Against : std::uint8_t { default_config, openblas, onednn, cublaslt };
 template <>
 struct EnumWords<Against> {
   static constexpr std::string_view what = "comparison";
-  static constexpr std::array<std::string_view, 5> words = {"default", "openblas", "onednn", "cublaslt",
-                                                            "cudnn"};
+  static constexpr std::array<std::string_view, 4> words = {"default", "openblas", "onednn", "cublaslt"};
 };
 
 /// Sums over problems, each with its calls. Only problems of which every time is known count.

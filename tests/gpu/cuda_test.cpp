@@ -15,6 +15,7 @@
 #include <kscout/provider.h>
 
 #include "backend/cuda/cuda_backend.h"
+#include "backend/cuda/harvest.h"
 #include "gpu/on_gpu.h"
 #include "measure/verified_launch.h"
 #include "op/gemm/gemm_reference.h"

@@ -14,6 +14,7 @@
 #include "core/files.h"
 #include "core/process.h"
 #include "gpu/on_gpu.h"
+#include "measure/measured_backend.h"
 #include "op/operands.h"
 #include "op/reference.h"
 #include "support/paths.h"
@@ -28,7 +29,7 @@ class TwoGpus : public test::OnGpu {
   void SetUp() override {
     OnGpu::SetUp();
     if (IsSkipped()) return;
-    if (const int gpus = cuda_device_count(); gpus < 2)
+    if (const int gpus = measured_backend("cuda")->devices(); gpus < 2)
       GTEST_SKIP() << "TWO GPUS NOT TESTED: here is " << gpus;
   }
 };

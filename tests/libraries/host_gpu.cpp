@@ -26,6 +26,7 @@
 #include "backend/cuda/module/hopper_conv_tiles.h"
 #include "instruments/elements.h"
 #include "op/gemm/gemm_reference.h"
+#include "provider/groupwise/groupwise.h"
 
 namespace kscout::cuda {
 namespace {
@@ -55,8 +56,8 @@ bool has_to_fail(const char* at) {
   return named[length] == 0;
 }
 
-std::string text(const Algorithm& a) {
-  return fmt::format("a{}_{}x{}x{}_st{}_s{}", a.id, a.tile_m, a.tile_n, a.tile_k, a.stages, a.split_k);
+std::string text(const CublasLtConfig& a) {
+  return fmt::format("a{}_{}x{}x{}_st{}_s{}", a.algorithm, a.tile_m, a.tile_n, a.tile_k, a.stages, a.split_k);
 }
 
 double now_us() {
@@ -70,27 +71,27 @@ constexpr std::int32_t kRelease = 130200;
 constexpr std::int32_t kNumbers[] = {24, 107, 109, 111, 112, 113, 114, 123, 124, 166};
 /// Of the three algorithms that most configs of the H200's models name: 66 is 166 now, 24 is 124, 23 is 123.
 /// The new 24 is another algorithm; algorithms of vectors are no more.
-bool takes(const Algorithm& a) {
-  if (a.id == 166) return a.cluster_m > 0 && a.tile_k > 0 && a.stages == 0;
-  if (a.id == 124) return a.tile_m >= 64 && a.tile_k == 0;
-  if (a.id == 123) return a.cluster_m == 0 && a.stages > 0;
-  if (a.id == 107) return a.tile_k == 32;
-  return a.id == 109 && a.tile_m == 32;
+bool takes(const CublasLtConfig& a) {
+  if (a.algorithm == 166) return a.cluster_m > 0 && a.tile_k > 0 && a.stages == 0;
+  if (a.algorithm == 124) return a.tile_m >= 64 && a.tile_k == 0;
+  if (a.algorithm == 123) return a.cluster_m == 0 && a.stages > 0;
+  if (a.algorithm == 107) return a.tile_k == 32;
+  return a.algorithm == 109 && a.tile_m == 32;
 }
-bool is_wrong(const Algorithm& a) { return a.id == 123 && a.custom == 1; }
+bool is_wrong(const CublasLtConfig& a) { return a.algorithm == 123 && a.custom == 1; }
 constexpr std::int32_t kFirst = 107, kSecond = 109, kThird = 166;
 #else
 constexpr std::int32_t kRelease = 130100;
 constexpr std::int32_t kNumbers[] = {7, 9};
 constexpr std::int32_t kFirst = 7, kSecond = 9, kThird = 66;
-bool takes(const Algorithm&) { return true; }
-bool is_wrong(const Algorithm&) { return false; }
+bool takes(const CublasLtConfig&) { return true; }
+bool is_wrong(const CublasLtConfig&) { return false; }
 #endif
 
-constexpr Algorithm kSuggested[] = {{0, kFirst, 64, 64, 32, 3, 1, 0, 0, 0, 0, 1, 1},
-                                    {0, kFirst, 128, 64, 32, 3, 1, 0, 1, 0, 0, 2, 1},
-                                    {0, kSecond, 32, 8, 0, 0, 1, 0, 0, 0, 0, 0, 0},
-                                    {0, kThird, 64, 64, 64, 0, 9, 2, 0, 0, 0, 1, 1}};
+constexpr CublasLtConfig kSuggested[] = {{kRelease, 0, kFirst, 64, 64, 32, 3, 1, 0, 0, 0, 0, 1, 1},
+                                         {kRelease, 0, kFirst, 128, 64, 32, 3, 1, 0, 1, 0, 0, 2, 1},
+                                         {kRelease, 0, kSecond, 32, 8, 0, 0, 1, 0, 0, 0, 0, 0, 0},
+                                         {kRelease, 0, kThird, 64, 64, 64, 0, 9, 2, 0, 0, 0, 1, 1}};
 constexpr auto kSuggestions = static_cast<std::int32_t>(std::size(kSuggested));
 
 MatrixView view(DType dtype, std::int64_t rows, std::int64_t columns, std::int64_t leading,
@@ -104,19 +105,23 @@ double load(const MatrixView& of, const void* data, std::int64_t at) {
 
 /// How many products of each sum of K the algorithm adds up: 9 forgets the last when K is odd, 66 the last
 /// ones when its parts are whole tiles that together are shorter than K.
-std::int64_t depth_of(const Algorithm& a, std::int64_t k) {
-  if (a.id == kSecond) return k / 2 * 2;
+std::int64_t depth_of(const CublasLtConfig& a, std::int64_t k) {
+  if (a.algorithm == kSecond) return k / 2 * 2;
   if (is_wrong(a)) return k / 2;
-  if (a.id != kThird) return k;
+  if (a.algorithm != kThird) return k;
   const std::int64_t part = (k / a.split_k + a.tile_k - 1) / a.tile_k * a.tile_k;
   return std::min(k, part * a.split_k);
 }
 
 class HostMatmul final : public Matmul {
  public:
-  HostMatmul(const MatmulShape& shape, const Algorithm& algorithm) : s_(shape), algorithm_(algorithm) {}
-  std::uint64_t workspace_bytes() const noexcept override { return algorithm_.id == kSecond ? 0 : 256; }
-  Algorithm algorithm() const noexcept override { return algorithm_; }
+  HostMatmul(const MatmulShape& shape, const CublasLtConfig& algorithm) : s_(shape), algorithm_(algorithm) {}
+  /// Of cuBLASLt's algorithms all but one have a workspace, of other kernels those that divide K.
+  std::uint64_t workspace_bytes() const noexcept override {
+    const bool none = algorithm_.algorithm == 0 ? algorithm_.split_k <= 1 : algorithm_.algorithm == kSecond;
+    return none ? 0 : 256;
+  }
+  CublasLtConfig algorithm() const noexcept override { return algorithm_; }
   void destroy() noexcept override { delete this; }
 
   CallStatus run(const MatmulCall& call, void* stream) noexcept override {
@@ -152,18 +157,17 @@ class HostMatmul final : public Matmul {
 
  private:
   MatmulShape s_;
-  Algorithm algorithm_;
+  CublasLtConfig algorithm_;
 };
 
 /// A grouped GEMM: one product after the other.
 class HostGrouped final : public Matmul {
  public:
-  HostGrouped(MatmulShape shape, const HopperKernel& kernel, std::span<const std::int64_t> rows)
+  HostGrouped(MatmulShape shape, const HopperConfig& kernel, std::span<const std::int64_t> rows)
       : shape_(shape), kernel_(kernel), rows_(rows.begin(), rows.end()) {
     shape_.batch = 1;
   }
   std::uint64_t workspace_bytes() const noexcept override { return 0; }
-  Algorithm algorithm() const noexcept override { return {}; }
   void destroy() noexcept override { delete this; }
 
   CallStatus run(const MatmulCall& call, void* stream) noexcept override {
@@ -184,7 +188,7 @@ class HostGrouped final : public Matmul {
 
  private:
   MatmulShape shape_;
-  HopperKernel kernel_;
+  HopperConfig kernel_;
   std::vector<std::int64_t> rows_;
 };
 
@@ -194,7 +198,6 @@ class HostConv final : public Matmul {
   HostConv(const ConvShape& shape, const char* provider, std::int32_t split_k)
       : s_(shape), provider_(provider), split_k_(split_k) {}
   std::uint64_t workspace_bytes() const noexcept override { return split_k_ > 1 ? 256 : 0; }
-  Algorithm algorithm() const noexcept override { return {}; }
   void destroy() noexcept override { delete this; }
 
   CallStatus run(const MatmulCall& call, void* stream) noexcept override {
@@ -312,6 +315,52 @@ class HostConv final : public Matmul {
   std::array<Walk, 3> walks_ = {};
 };
 
+CallStatus prepare_cublaslt(const AnyShape& shape, std::span<const std::int32_t> axes, Matmul** matmul) {
+  const auto algorithm = config_from<CublasLtConfig>(axes);
+  if (algorithm.suggestion > kSuggestions) return say(CallStatus::unsupported, "fewer are suggested");
+  const CublasLtConfig& chosen = algorithm.suggestion > 0 ? kSuggested[algorithm.suggestion - 1] : algorithm;
+  log("prepare " + text(chosen));
+  if (has_to_fail("prepare")) return say(CallStatus::failed, "it has to");
+  if (!takes(chosen)) return say(CallStatus::unsupported, "it has other attributes");
+  if (chosen.tile_m > 128) return say(CallStatus::unsupported, "the tile is too large");
+  *matmul = new HostMatmul(*shape.product, chosen);
+  return CallStatus::done;
+}
+
+CallStatus prepare_hopper(const AnyShape& shape, std::span<const std::int32_t> axes, Matmul** matmul) {
+  const auto kernel = config_from<HopperConfig>(axes);
+  if (shape.conv) {
+    if (const char* const why = hopper_conv_refusal(*shape.conv, kernel))
+      return say(CallStatus::unsupported, why);
+    *matmul = new HostConv(*shape.conv, "hopper", kernel.split_k);
+  } else if (!shape.rows.empty()) {
+    *matmul = new HostGrouped(*shape.product, kernel, shape.rows);
+  } else {
+    *matmul = new HostMatmul(*shape.product, {.split_k = kernel.split_k});
+  }
+  return CallStatus::done;
+}
+
+CallStatus prepare_groupwise(const AnyShape& shape, std::span<const std::int32_t> axes, Matmul** matmul) {
+  *matmul = new HostConv(*shape.conv, "groupwise", config_from<GroupwiseConfig>(axes).split_k);
+  return CallStatus::done;
+}
+
+/// Of the tests' provider (tests/ops/slices).
+CallStatus prepare_slices(const AnyShape& shape, std::span<const std::int32_t> axes, Matmul** matmul) {
+  *matmul = new HostMatmul(*shape.product, {.split_k = axes[0]});
+  return CallStatus::done;
+}
+
+struct Kernels {
+  std::string_view provider;
+  CallStatus (*prepare)(const AnyShape& shape, std::span<const std::int32_t> axes, Matmul** matmul);
+};
+constexpr Kernels kKernels[] = {{"cublaslt", prepare_cublaslt},
+                                {"hopper", prepare_hopper},
+                                {"groupwise", prepare_groupwise},
+                                {"slices", prepare_slices}};
+
 class HostModule final : public Module {
  public:
   const char* error() const noexcept override { return reason.c_str(); }
@@ -410,38 +459,14 @@ class HostModule final : public Module {
   CallStatus end_capture() noexcept override { return CallStatus::done; }
   CallStatus replay() noexcept override { return CallStatus::done; }
 
-  CallStatus matmul(const MatmulShape& shape, const Algorithm& algorithm, std::uint64_t,
-                    Matmul** matmul) noexcept override {
-    if (algorithm.suggestion > kSuggestions) return say(CallStatus::unsupported, "fewer are suggested");
-    const Algorithm& chosen = algorithm.suggestion > 0 ? kSuggested[algorithm.suggestion - 1] : algorithm;
-    log("prepare " + text(chosen));
-    if (has_to_fail("prepare")) return say(CallStatus::failed, "it has to");
-    if (!takes(chosen)) return say(CallStatus::unsupported, "it has other attributes");
-    if (chosen.tile_m > 128) return say(CallStatus::unsupported, "the tile is too large");
-    *matmul = new HostMatmul(shape, chosen);
-    return CallStatus::done;
+  CallStatus prepare(const AnyShape& shape, std::string_view provider, std::span<const std::int32_t> axes,
+                     std::uint64_t, Matmul** matmul) noexcept override {
+    for (const auto& [name, prepare] : kKernels) {
+      if (name == provider) return prepare(shape, axes, matmul);
+    }
+    return say(CallStatus::unsupported, "another provider");
   }
-  CallStatus hopper_matmul(const MatmulShape& shape, const HopperKernel&, Matmul** matmul) noexcept override {
-    *matmul = new HostMatmul(shape, {});
-    return CallStatus::done;
-  }
-  CallStatus hopper_grouped(const MatmulShape& shape, const HopperKernel& kernel, const std::int64_t* rows,
-                            std::int32_t groups, Matmul** matmul) noexcept override {
-    *matmul = new HostGrouped(shape, kernel, {rows, static_cast<std::size_t>(groups)});
-    return CallStatus::done;
-  }
-  CallStatus groupwise_conv(const ConvShape& shape, const GroupwiseKernel& kernel,
-                            Matmul** matmul) noexcept override {
-    *matmul = new HostConv(shape, "groupwise", kernel.split_k);
-    return CallStatus::done;
-  }
-  CallStatus hopper_conv(const ConvShape& shape, const HopperKernel& kernel,
-                         Matmul** matmul) noexcept override {
-    if (const char* const why = hopper_conv_refusal(shape, kernel)) return say(CallStatus::unsupported, why);
-    *matmul = new HostConv(shape, "hopper", kernel.split_k);
-    return CallStatus::done;
-  }
-  CallStatus suggest(const MatmulShape&, std::uint64_t, Algorithm* out, std::int32_t capacity,
+  CallStatus suggest(const MatmulShape&, std::uint64_t, CublasLtConfig* out, std::int32_t capacity,
                      std::int32_t* count) noexcept override {
     *count = std::min(capacity, kSuggestions);
     std::copy_n(kSuggested, *count, out);

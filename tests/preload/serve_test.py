@@ -500,7 +500,7 @@ class ServeTest(unittest.TestCase):
                 self.assertRegex(report, "\n  only copies and kernels that need no cuBLASLt are served: the program " + why)
                 self.assertRegex(report, "\n  1 passed on: the model expects too little from another choice")
                 own, copied = (run[0] for run in self.runs())
-                self.assertEqual((own, copied), ("a0_0x0x0_st0_s0", "a7_64x64x32_st3_s1"), "hopper, and the first suggestion")
+                self.assertEqual((own, copied), ("a0_0x0x0_st0_s1", "a7_64x64x32_st3_s1"), "hopper, and the first suggestion")
 
     def test_a_pick_of_another_release_is_not_served(self):
         self.assertEqual(self.refine(*["gemm"] * 13)[-1], "served")

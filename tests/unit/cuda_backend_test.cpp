@@ -17,6 +17,8 @@
 #include <kscout/provider.h>
 
 #include "backend/cuda/cuda_backend.h"
+#include "backend/cuda/harvest.h"
+#include "backend/cuda/matmul_launch.h"
 #include "backend/cuda/module/hopper_conv_tiles.h"
 #include "core/files.h"
 #include "core/hash.h"

@@ -20,6 +20,7 @@
 
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/cudnn_graph.h"
+#include "backend/cuda/harvest.h"
 #include "core/files.h"
 #include "family/family_file.h"
 #include "family/rules.h"
@@ -199,7 +200,8 @@ TEST_F(CudnnTest, ALimitTakesDeterministicEnginesAlsoOfSuggestions) {
   Backend& gpu = backend("cuda");
   EXPECT_NE(gpu.prepare(problem, engine(4).kernel_config(Op::conv_fwd)), nullptr);
   const Limits deterministic{.deterministic = true};
-  for (const KernelConfig& config : {engine(4).kernel_config(Op::conv_fwd), listed(Op::conv_fwd, 2)})
+  const KernelConfig refused[] = {engine(4).kernel_config(Op::conv_fwd), listed(Op::conv_fwd, 2)};
+  for (const KernelConfig& config : refused)
     EXPECT_THROW(gpu.prepare_within(problem, config, deterministic), Error);
   EXPECT_NE(gpu.prepare_within(problem, listed(Op::conv_fwd, 1), deterministic), nullptr);
   // The plans with and without the limit are different ones.

@@ -15,6 +15,7 @@
 #include "core/process.h"
 #include "dispatch/padding.h"
 #include "libraries/toy_index.h"
+#include "measure/measured_backend.h"
 #include "measure/problem_bench.h"
 #include "support/expect_error.h"
 #include "support/paths.h"
@@ -53,7 +54,7 @@ TEST(HipBackend, DescribesTheRecordedGpus) {
   EXPECT_EQ(told_by({{"KSCOUT_HIP_LIBRARY", paths::stand_in_hip}, {"STAND_IN_GPU", "mi350x"}}, describe),
             "gfx950-256cu, AMD Instinct MI350X, 256 units, 64 lanes, LDS 163840, 2200 MHz");
   EXPECT_EQ(told_by({{"KSCOUT_HIP_LIBRARY", paths::stand_in_hip}},
-                    [] { return std::to_string(hip_device_count()); }),
+                    [] { return std::to_string(measured_backend("hip")->devices()); }),
             "2");
 }
 
@@ -70,7 +71,7 @@ TEST(HipBackend, SaysWhatIsMissing) {
          {{"KSCOUT_HIP_LIBRARY", paths::stand_in_old_hip}});
   expect("sees no AMD GPU", {{"KSCOUT_HIP_LIBRARY", paths::stand_in_hip}, {"STAND_IN_GPU", "none"}});
   expect("GPU 7 was requested; the runtime sees 2", {{"KSCOUT_HIP_LIBRARY", paths::stand_in_hip}}, [] {
-    use_hip_device(7);
+    measured_backend("hip")->open_device(7);
     return describe();
   });
   expect("its kernels are those of libraries", {{"KSCOUT_HIP_LIBRARY", paths::stand_in_hip}},

@@ -212,6 +212,7 @@ class CallableBackend final : public MeasuredBackend {
   std::unique_ptr<Launch> prepare(ProblemRef /*problem*/, const KernelConfig& config) override {
     return std::make_unique<CallableLaunch>(instruments_.callables(), config);
   }
+  bool prepares_ahead(std::string_view) override { return true; }
   std::vector<std::string> prepare_ahead(ProblemRef /*problem*/, std::span<const KernelConfig> configs,
                                          double seconds) override {
     Json list = Json::array();

@@ -4,6 +4,7 @@
 
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/cudnn_graph.h"
+#include "backend/cuda/harvest.h"
 #include "core/fail.h"
 #include "core/indexing.h"
 #include "family/family_file.h"

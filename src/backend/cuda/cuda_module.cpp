@@ -3,10 +3,14 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
+#include <map>
+#include <mutex>
 
 #include <dlfcn.h>
 
 #include "backend/cuda/cuda_backend.h"
+#include "backend/cuda/cudnn_library.h"
+#include "backend/driver_facts.h"
 #include "core/fail.h"
 #include "core/files.h"
 #include "core/owners.h"
@@ -15,6 +19,8 @@
 namespace kscout {
 
 namespace {
+
+using namespace cuda;
 
 constexpr const char* kModuleName = "libkscout_cuda.so";
 constexpr const char* kDriverFiles[] = {"/dev/nvidiactl", "/dev/dxg"};
@@ -57,7 +63,52 @@ bool is_known(const V& value) {
 
 double known(double value) { return value > 0 ? value : Device::unknown; }
 
+constexpr unsigned kFactsSeconds = 60;  // a driver takes seconds at its first use after boot
+
+int& chosen_device() {
+  static int ordinal = 0;
+  return ordinal;
+}
+
+/// An open driver would not work in a child, and then a query in this process adds no cost.
+bool driver_is_loaded() { return dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD) != nullptr; }
+
+/// Facts of a GPU, and the release of cuDNN (0: not here).
+struct FoundFacts {
+  Facts gpu;
+  std::int32_t cudnn;
+};
+
+/// Reads the facts of a GPU in a child, which returns plain bytes.
+FoundFacts find_facts(int ordinal) {
+  const auto find = [ordinal] {
+    FoundFacts found{};
+    check(load_module(), load_module().facts(ordinal, &found.gpu));
+    found.cudnn = cudnn::version();
+    return found;
+  };
+  return driver_is_loaded() ? find() : ask_driver<FoundFacts>(kFactsSeconds, "the GPU's driver", find);
+}
+
+/// The facts of one GPU; read once.
+struct Known {
+  explicit Known(int ordinal) : found(find_facts(ordinal)), device(describe(found.gpu)) {}
+  FoundFacts found;
+  Device device;
+};
+
+/// The facts of the chosen GPU. References to them stay valid.
+const Known& known_gpu() {
+  static std::mutex mutex;
+  static std::map<int, Known> found;
+  const std::scoped_lock lock(mutex);
+  return found.try_emplace(chosen_device(), chosen_device()).first->second;
+}
+
 }  // namespace
+
+void use_cuda_device(int ordinal) { chosen_device() = ordinal; }
+int used_cuda_device() { return chosen_device(); }
 
 std::string cuda_missing() {
   std::error_code error;
@@ -108,6 +159,23 @@ Module& load_module() {
   }();
   return loaded;
 }
+
+Module& open_module() {
+  Module& module = load_module();
+  static thread_local bool entered = false;  // the runtime stores the current device per thread
+  if (!entered) check(module, module.open(chosen_device()));
+  entered = true;
+  return module;
+}
+
+void check(Module& module, CallStatus answer) {
+  if (answer == CallStatus::done) return;
+  fail(answer == CallStatus::unsupported ? Errc::unsupported : Errc::device_failure, "{}", module.error());
+}
+
+const Facts& gpu_facts() { return known_gpu().found.gpu; }
+const Device& gpu_device() { return known_gpu().device; }
+std::int32_t cudnn_release() { return known_gpu().found.cudnn; }
 
 Device describe(const Facts& f) {
   Device live;

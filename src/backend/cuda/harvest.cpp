@@ -1,8 +1,11 @@
+#include "backend/cuda/harvest.h"
+
 #include <algorithm>
 #include <span>
 #include <unordered_set>
 
 #include "backend/cuda/cuda_backend.h"
+#include "backend/cuda/matmul_launch.h"
 #include "core/fail.h"
 #include "core/hash.h"
 #include "core/indexing.h"
@@ -39,16 +42,16 @@ class Harvester {
 
  private:
   void ask_heuristic() {
-    std::vector<Algorithm> list(static_cast<std::size_t>(options_.suggestions));
+    std::vector<CublasLtConfig> list(static_cast<std::size_t>(options_.suggestions));
     for (const MatmulShape& shape : shapes_) {
       std::int32_t count = 0;
       const CallStatus answer =
           module_.suggest(shape, kCublasLtWorkspace, list.data(), options_.suggestions, &count);
       if (answer == CallStatus::unsupported) continue;
       cuda::check(module_, answer);
-      for (const Algorithm& one : std::span(list).first(static_cast<std::size_t>(count))) {
+      for (const CublasLtConfig& one : std::span(list).first(static_cast<std::size_t>(count))) {
         if (!add(one)) continue;
-        found_.suggested.push_back(config_of(one, version_));
+        found_.suggested.push_back(one);
         seeds_.push_back(one);
       }
     }
@@ -59,7 +62,7 @@ class Harvester {
   }
 
   void widen() {
-    std::vector<Algorithm> candidates;
+    std::vector<CublasLtConfig> candidates;
     std::int32_t ids[256];
     std::int32_t count = 0;
     cuda::check(module_, module_.algorithm_ids(shapes_.front(), ids, 256, &count));
@@ -67,23 +70,23 @@ class Harvester {
       AlgorithmRanges ranges;
       if (module_.ranges(shapes_.front(), id, &ranges) != CallStatus::done) continue;
       bool suggested = false;
-      for (const Algorithm& seed : seeds_) {
-        if (seed.id != id) continue;
+      for (const CublasLtConfig& seed : seeds_) {
+        if (seed.algorithm != id) continue;
         suggested = true;
         add_neighbours(seed, ranges, candidates);
       }
       if (!suggested) add_stranger(id, ranges, candidates);
     }
-    std::erase_if(candidates, [&](const Algorithm& one) {
-      const KernelConfig config = config_of(one, version_).kernel_config();
+    std::erase_if(candidates, [&](const CublasLtConfig& one) {
+      const KernelConfig config = one.kernel_config();
       return !legal_refusal(found_.signature, config, cuda_backend().device()).empty();
     });
     shuffle(candidates);
-    for (const Algorithm& one : candidates) {
+    for (const CublasLtConfig& one : candidates) {
       if (found_.widened.size() == options_.widen) break;
       if (!add(one)) continue;
       if (accepted(one)) {
-        found_.widened.push_back(config_of(one, version_));
+        found_.widened.push_back(one);
       } else {
         ++found_.refused;
       }
@@ -91,60 +94,55 @@ class Harvester {
   }
 
   /// Adds all algorithms that differ from the seed in one attribute.
-  static void add_neighbours(const Algorithm& seed, const AlgorithmRanges& ranges,
-                             std::vector<Algorithm>& candidates) {
+  static void add_neighbours(const CublasLtConfig& seed, const AlgorithmRanges& ranges,
+                             std::vector<CublasLtConfig>& candidates) {
     const auto with = [&](auto&& change) {
-      Algorithm other = seed;
+      CublasLtConfig other = seed;
       change(other);
       candidates.push_back(other);
     };
     for (const auto& tile : std::span(ranges.tiles, static_cast<std::size_t>(ranges.tile_count)))
-      with([&](Algorithm& a) { a.tile_m = tile.first, a.tile_n = tile.second; });
+      with([&](CublasLtConfig& a) { a.tile_m = tile.first, a.tile_n = tile.second; });
     for (const auto& stage : std::span(ranges.stages, static_cast<std::size_t>(ranges.stage_count)))
-      with([&](Algorithm& a) { a.tile_k = stage.first, a.stages = stage.second; });
+      with([&](CublasLtConfig& a) { a.tile_k = stage.first, a.stages = stage.second; });
     for (const auto& cluster : std::span(ranges.clusters, static_cast<std::size_t>(ranges.cluster_count)))
-      with([&](Algorithm& a) { a.cluster_m = cluster.first, a.cluster_n = cluster.second; });
+      with([&](CublasLtConfig& a) { a.cluster_m = cluster.first, a.cluster_n = cluster.second; });
     for (std::int32_t custom = 0; custom <= ranges.max_custom; ++custom)
-      with([&](Algorithm& a) { a.custom = custom; });
+      with([&](CublasLtConfig& a) { a.custom = custom; });
     for (std::int32_t swizzle = 0; swizzle <= ranges.max_swizzle; ++swizzle)
-      with([&](Algorithm& a) { a.swizzle = swizzle; });
+      with([&](CublasLtConfig& a) { a.swizzle = swizzle; });
     if (!ranges.split_k) return;
     for (const std::int32_t split : kSplits) {
       for (const std::int32_t reduction : {0, 1, 2, 4}) {
         if ((split > 1) != (reduction > 0) || (reduction & ranges.reductions) != reduction) continue;
-        with([&](Algorithm& a) { a.split_k = split, a.reduction = reduction; });
+        with([&](CublasLtConfig& a) { a.split_k = split, a.reduction = reduction; });
       }
     }
   }
 
-  static void add_stranger(std::int32_t id, const AlgorithmRanges& ranges,
-                           std::vector<Algorithm>& candidates) {
+  void add_stranger(std::int32_t id, const AlgorithmRanges& ranges,
+                    std::vector<CublasLtConfig>& candidates) const {
     for (const auto& tile : std::span(ranges.tiles, static_cast<std::size_t>(ranges.tile_count))) {
       for (const auto& stage : std::span(ranges.stages, static_cast<std::size_t>(ranges.stage_count))) {
-        Algorithm one{};
-        one.id = id;
-        one.tile_m = tile.first;
-        one.tile_n = tile.second;
-        one.tile_k = stage.first;
-        one.stages = stage.second;
-        one.split_k = 1;
-        candidates.push_back(one);
+        candidates.push_back({.version = version_,
+                              .algorithm = id,
+                              .tile_m = tile.first,
+                              .tile_n = tile.second,
+                              .tile_k = stage.first,
+                              .stages = stage.second,
+                              .split_k = 1});
       }
     }
   }
 
-  bool accepted(const Algorithm& one) {
-    return std::ranges::any_of(shown_, [&](std::size_t shape) {
-      Matmul* made = nullptr;
-      if (module_.matmul(shapes_[shape], one, kCublasLtWorkspace, &made) != CallStatus::done) return false;
-      made->destroy();
-      return true;
-    });
+  bool accepted(const CublasLtConfig& one) {
+    return std::ranges::any_of(shown_,
+                               [&](std::size_t shape) { return takes(module_, shapes_[shape], one); });
   }
 
-  bool add(const Algorithm& one) { return known_.insert(config_of(one, version_).kernel_config()).second; }
+  bool add(const CublasLtConfig& one) { return known_.insert(one.kernel_config()).second; }
 
-  void shuffle(std::vector<Algorithm>& list) const {
+  void shuffle(std::vector<CublasLtConfig>& list) const {
     std::uint64_t random = options_.seed;
     for (std::size_t i = list.size(); i > 1; --i) {
       random = mix_hash(random, i);
@@ -158,12 +156,20 @@ class Harvester {
   HarvestOptions options_;
   std::vector<MatmulShape> shapes_;
   std::vector<std::size_t> shown_;
-  std::vector<Algorithm> seeds_;
+  std::vector<CublasLtConfig> seeds_;
   std::unordered_set<KernelConfig> known_;
   Harvest found_;
 };
 
 }  // namespace
+
+bool cuda::takes(Module& module, const MatmulShape& shape, const CublasLtConfig& config) {
+  Matmul* made = nullptr;
+  const CallStatus answer = module.prepare({.product = &shape}, cublaslt_gemm_space.provider,
+                                           axes_of(config.kernel_config()), kCublasLtWorkspace, &made);
+  if (answer == CallStatus::done) made->destroy();
+  return answer == CallStatus::done;
+}
 
 std::vector<Harvest> harvest(const std::vector<Problem>& problems, const HarvestOptions& options) {
   if (problems.empty()) fail(Errc::invalid_argument, "no problems to ask the library about");

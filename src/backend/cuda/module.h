@@ -10,18 +10,24 @@
 /// without data. It uses plain types and throws nothing. A function that can fail returns a status; error()
 /// then has the reason. Work goes to the default stream (stream 0) unless a stream is named, and functions do
 /// not wait for it unless their comment says so.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <span>
+#include <string_view>
+#include <type_traits>
 
 #include <kscout/launch.h>
 #include <kscout/types.h>
 
 #include "backend/cuda/module/groupwise_geometry.h"
 #include "instruments/instruments.h"
+#include "provider/cublaslt/cublaslt.h"
 
 namespace kscout::cuda {
 
-inline constexpr std::uint32_t kModuleAbi = 5;
+inline constexpr std::uint32_t kModuleAbi = 6;
 inline constexpr const char* kModuleSymbol = "kscout_cuda_module";
 
 enum class CallStatus : std::int32_t {
@@ -72,22 +78,6 @@ struct MatmulShape {
   std::int64_t stride_a, stride_b, stride_c;
 };
 
-/// An algorithm of cuBLASLt: the axes of provider `cublaslt` without the version, in their order. Rows and
-/// columns are those of the problem's C; the library's own matrices are transposed.
-struct Algorithm {
-  /// n: the n-th suggestion of the library's heuristic; all other members are then 0.
-  std::int32_t suggestion;
-  /// split_k 0: the library divides K in its own way.
-  std::int32_t id, tile_m, tile_n, tile_k, stages, split_k, reduction, swizzle, custom, inner, cluster_m,
-      cluster_n;
-  bool operator==(const Algorithm&) const = default;
-};
-
-/// A kernel of provider `hopper`: its axes, in their order.
-struct HopperKernel {
-  std::int32_t tile_n, cluster, split_k;
-};
-
 /// A convolution as in conv_problem.h, images with channels last. Axes are depth, height, width.
 struct ConvShape {
   Direction direction;
@@ -96,10 +86,25 @@ struct ConvShape {
   ConvAxis axes[3];
 };
 
-/// A kernel of provider `groupwise`: its axes, in their order.
-struct GroupwiseKernel {
-  std::int32_t depthwise, tile_m, tile_n, merge, vector, pixels, split_k;
+/// What a kernel computes: a product, or a convolution, whose operands in a call are those of the implicit
+/// GEMM (by_operand).
+struct AnyShape {
+  const MatmulShape* product = nullptr;
+  const ConvShape* conv = nullptr;
+  /// Of a grouped GEMM the rows of each group; `product` has m of all of them, and one matrix of B for each
+  /// group, without gaps. Empty for other products.
+  std::span<const std::int64_t> rows = {};
 };
+
+/// A provider's typed config. Its members are the axes in their order; those without an axis keep their
+/// defaults.
+template <class Config>
+Config config_from(std::span<const std::int32_t> axes) {
+  static_assert(std::is_trivially_copyable_v<Config> && sizeof(Config) % sizeof(std::int32_t) == 0);
+  Config config;
+  std::memcpy(static_cast<void*>(&config), axes.data(), std::min(axes.size_bytes(), sizeof config));
+  return config;
+}
 
 /// Values that an algorithm's attributes may have. The module owns the lists; they are valid until the next
 /// call.
@@ -133,8 +138,8 @@ struct MatmulCall {
 class Matmul {
  public:
   virtual std::uint64_t workspace_bytes() const noexcept = 0;
-  /// The algorithm that runs; for a suggestion, the one that the library chose. All 0 for a kernel.
-  virtual Algorithm algorithm() const noexcept = 0;
+  /// The algorithm of cuBLASLt that runs; for a suggestion, the one that the library chose.
+  virtual CublasLtConfig algorithm() const noexcept { return {}; }
   virtual CallStatus run(const MatmulCall& call, void* stream) noexcept = 0;
   virtual void destroy() noexcept = 0;
 
@@ -184,28 +189,14 @@ class Module {
   virtual CallStatus end_capture() noexcept = 0;
   virtual CallStatus replay() noexcept = 0;
 
-  /// Prepares the algorithm for the shape after the library has checked it; unsupported when the library
-  /// refuses it or when it needs more workspace than the limit.
-  virtual CallStatus matmul(const MatmulShape& shape, const Algorithm& algorithm,
-                            std::uint64_t workspace_limit, Matmul** matmul) noexcept = 0;
-  /// Prepares a kernel of provider `hopper`; unsupported for a shape that it does not take.
-  virtual CallStatus hopper_matmul(const MatmulShape& shape, const HopperKernel& kernel,
-                                   Matmul** matmul) noexcept = 0;
-  /// Prepares a kernel of provider `hopper` for a grouped GEMM: `rows` of each group, m of all of them, and
-  /// one matrix of B for each group, without gaps.
-  virtual CallStatus hopper_grouped(const MatmulShape& shape, const HopperKernel& kernel,
-                                    const std::int64_t* rows, std::int32_t groups,
-                                    Matmul** matmul) noexcept = 0;
-  /// Prepares a kernel of provider `groupwise`; unsupported for a shape that it does not take. The operands
-  /// of a call are those of the implicit GEMM (by_operand).
-  virtual CallStatus groupwise_conv(const ConvShape& shape, const GroupwiseKernel& kernel,
-                                    Matmul** matmul) noexcept = 0;
-  /// Prepares a kernel of provider `hopper` for a convolution, with operands like those of groupwise_conv();
-  /// unsupported for a shape that it does not take (hopper_conv_refusal).
-  virtual CallStatus hopper_conv(const ConvShape& shape, const HopperKernel& kernel,
-                                 Matmul** matmul) noexcept = 0;
-  /// Up to `capacity` algorithms that the library's heuristic suggests for the shape, best first.
-  virtual CallStatus suggest(const MatmulShape& shape, std::uint64_t workspace_limit, Algorithm* out,
+  /// Prepares the config of a provider, whose axes have these values; unsupported for work that it does not
+  /// take, or when it needs more workspace than the limit.
+  virtual CallStatus prepare(const AnyShape& shape, std::string_view provider,
+                             std::span<const std::int32_t> axes, std::uint64_t workspace_limit,
+                             Matmul** matmul) noexcept = 0;
+
+  /// Up to `capacity` algorithms that cuBLASLt's heuristic suggests for the shape, best first.
+  virtual CallStatus suggest(const MatmulShape& shape, std::uint64_t workspace_limit, CublasLtConfig* out,
                              std::int32_t capacity, std::int32_t* count) noexcept = 0;
   /// The ids of all algorithms for the shape's types.
   virtual CallStatus algorithm_ids(const MatmulShape& shape, std::int32_t* out, std::int32_t capacity,

@@ -173,6 +173,11 @@ class HipBackend final : public MeasuredBackend {
   }
   Memory& memory() override { return hip_memory(); }
   Instruments& instruments() override { return hip_instruments(); }
+  int devices() override { return facts().devices; }
+  void open_device(int ordinal) override {
+    chosen_device() = ordinal;
+    open_hip_device();
+  }
   const Device& device() override {
     static const Device here = describe(facts());
     return here;
@@ -213,9 +218,7 @@ std::string hip_missing() {
              : fmt::format("this machine has no driver of an AMD GPU ({})", kDriverFile);
 }
 
-void use_hip_device(int ordinal) { chosen_device() = ordinal; }
 int used_hip_device() { return chosen_device(); }
-int hip_device_count() { return facts().devices; }
 
 void open_hip_device() {
   static thread_local bool entered = false;  // the runtime stores the current device per thread

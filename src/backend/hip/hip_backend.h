@@ -102,12 +102,8 @@ Backend& hip_backend();
 /// Why a HIP runtime or an AMD GPU's driver is missing; empty when both may be present. Reads files only.
 std::string hip_missing();
 
-/// Sets the GPU of backend `hip`, out of those that the process sees; the default is 0. Call it before the
-/// backend is opened.
-void use_hip_device(int ordinal);
+/// The GPU of backend `hip`, out of those that the process sees; the default is 0.
 int used_hip_device();
-/// Number of GPUs. Queries the runtime in a child process.
-int hip_device_count();
 /// Opens the chosen GPU for the calling thread. Throws unsupported (no runtime, no GPU), device_failure.
 void open_hip_device();
 

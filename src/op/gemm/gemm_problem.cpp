@@ -357,7 +357,8 @@ class GemmOperation final : public StructOperation<GemmProblem> {
     return problem;
   }
 
-  std::string_view schema(std::string_view /*provider*/, DeviceKind device) const noexcept override {
+  std::string_view schema(std::string_view provider, DeviceKind device) const noexcept override {
+    if (provider == "hopper") return "gemm_hopper";
     return device == DeviceKind::gpu ? "gemm_gpu" : "gemm";
   }
   /// Random sizes, and shapes of language models, a third as many; several may be equal.

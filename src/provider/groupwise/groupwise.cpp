@@ -31,8 +31,8 @@ constexpr NamedAxis kGroupwiseTable[] = {
 constexpr auto kGroupwiseAxes = axes_of(kGroupwiseTable);
 constexpr auto kGroupwiseName = parts_of(kGroupwiseTable);
 constexpr std::tuple kGroupwiseFields{
-    &GroupwiseConfig::depthwise, &GroupwiseConfig::tile_m, &GroupwiseConfig::tile_n, &GroupwiseConfig::merge,
-    &GroupwiseConfig::vector,    &GroupwiseConfig::pixels, &GroupwiseConfig::split_k};
+    &GroupwiseConfig::kind,   &GroupwiseConfig::tile_m, &GroupwiseConfig::tile_n, &GroupwiseConfig::merge,
+    &GroupwiseConfig::vector, &GroupwiseConfig::pixels, &GroupwiseConfig::split_k};
 static_assert(std::tuple_size_v<decltype(kGroupwiseFields)> == std::size(kGroupwiseAxes));
 
 constexpr ConfigSpace kGroupwiseSpaces[] = {{"groupwise", Op::conv_fwd, kGroupwiseAxes},
@@ -91,7 +91,7 @@ class GroupwiseProvider final : public Provider {
     t.kind = 0;
     t.split_k = c.split_k;
     t.suggestion = 0;
-    if (c.depthwise) {
+    if (c.kind == GroupwiseKind::depthwise) {
       t.algorithm = kDepthwiseAlgorithm;
       t.threads_per_worker = 128;
       t.vector_elements = t.alignment = c.vector;
@@ -126,13 +126,13 @@ GroupwiseConfig GroupwiseConfig::from(const KernelConfig& config) {
   const auto c = typed_config(config, own ? *config.space : kGroupwiseSpaces[0], kGroupwiseFields);
   const bool has_tiles = c.tile_m > 0 && c.tile_n > 0 && c.merge > 0;
   const bool has_strips = c.vector > 0 && c.pixels > 0;
-  const bool has_others = c.depthwise ? c.tile_m + c.tile_n + c.merge > 0 : c.vector + c.pixels > 0;
-  if ((c.depthwise ? !has_strips : !has_tiles) || has_others) {
+  const bool depthwise = c.kind == GroupwiseKind::depthwise;
+  const bool has_others = depthwise ? c.tile_m + c.tile_n + c.merge > 0 : c.vector + c.pixels > 0;
+  if ((depthwise ? !has_strips : !has_tiles) || has_others) {
     fail(Errc::invalid_argument,
          "groupwise {}: kind gemm has tile_m, tile_n and merge, kind depthwise has vector and pixels, and "
          "axes of the other kind are 0 (kind={}, tile_m={}, tile_n={}, merge={}, vector={}, pixels={})",
-         word(config.space->op), kGroupwiseKinds[c.depthwise], c.tile_m, c.tile_n, c.merge, c.vector,
-         c.pixels);
+         word(config.space->op), kGroupwiseKinds[depthwise], c.tile_m, c.tile_n, c.merge, c.vector, c.pixels);
   }
   return c;
 }

@@ -15,10 +15,12 @@
 
 namespace kscout {
 
+enum class GroupwiseKind : std::int32_t { gemm, depthwise };
+
 /// A config with typed members, in the order of the axes; groupwise.cpp contains their help. Axes of the
 /// other kind are 0.
 struct GroupwiseConfig {
-  bool depthwise = false;
+  GroupwiseKind kind = GroupwiseKind::gemm;
   std::int32_t tile_m = 0, tile_n = 0, merge = 0;
   std::int32_t vector = 0, pixels = 0;
   std::int32_t split_k = 1;

@@ -37,7 +37,7 @@ constexpr std::string_view kHopperConvPrefix = "hopper_conv_";
 
 // A grouped GEMM has the first two axes.
 constexpr std::span kHopperGroupedAxes = std::span(kHopperAxes).first<2>();
-constexpr std::tuple kHopperGroupedFields{&HopperGroupedConfig::tile_n, &HopperGroupedConfig::cluster};
+constexpr std::tuple kHopperGroupedFields{&HopperConfig::tile_n, &HopperConfig::cluster};
 static_assert(std::tuple_size_v<decltype(kHopperGroupedFields)> == std::size(kHopperGroupedAxes));
 constexpr std::span kHopperGroupedName = std::span(kHopperName).first<2>();
 constexpr std::string_view kHopperGroupedPrefix = "hopper_grouped_gemm_";
@@ -63,12 +63,7 @@ class HopperProvider final : public NvidiaGemmProvider {
   }
   bool built_in() const noexcept override { return true; }
   std::string print(const Signature& signature, const KernelConfig& config) const override {
-    // from() throws for a value that no name can hold.
-    if (config.space == &hopper_grouped_space) {
-      HopperGroupedConfig::from(config);
-    } else {
-      HopperConfig::from(config);
-    }
+    HopperConfig::from(config);  // throws for a value that no name can hold
     if (config.space == &hopper_gemm_space) return name_of(signature, config, kHopperName);
     check_signature(*this, signature);
     if (is_conv(config)) {
@@ -101,13 +96,7 @@ class HopperProvider final : public NvidiaGemmProvider {
   }
 
   Traits traits(const Signature&, const KernelConfig& config, const Device&) const override {
-    HopperConfig c;
-    if (config.space == &hopper_grouped_space) {
-      const HopperGroupedConfig grouped = HopperGroupedConfig::from(config);
-      c = {.tile_n = grouped.tile_n, .cluster = grouped.cluster};
-    } else {
-      c = HopperConfig::from(config);
-    }
+    const HopperConfig c = HopperConfig::from(config);
     constexpr double kTileM = 128, kTileK = 64, kPipelineBytes = 192 * 1024;
     Traits t = gpu_traits();
     t.tile_m = t.inner_m = kTileM;
@@ -140,15 +129,13 @@ const Provider& hopper_provider() {
 }
 
 HopperConfig HopperConfig::from(const KernelConfig& config) {
+  if (config.space == &hopper_grouped_space)
+    return typed_config(config, hopper_grouped_space, kHopperGroupedFields);
   return typed_config(config, is_conv(config) ? *config.space : hopper_gemm_space, kHopperFields);
 }
 
 KernelConfig HopperConfig::kernel_config() const {
   return untyped_config(*this, hopper_gemm_space, kHopperFields);
-}
-
-HopperGroupedConfig HopperGroupedConfig::from(const KernelConfig& config) {
-  return typed_config(config, hopper_grouped_space, kHopperGroupedFields);
 }
 
 }  // namespace kscout

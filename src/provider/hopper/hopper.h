@@ -19,21 +19,15 @@
 
 namespace kscout {
 
-/// A config of a GEMM or a convolution with typed members, in the order of the axes; hopper.cpp contains
-/// their help.
+/// A config with typed members, in the order of the axes; hopper.cpp contains their help. One of a grouped
+/// GEMM does not divide K.
 struct HopperConfig {
   std::int32_t tile_n = 256, cluster = 1, split_k = 1;
 
   /// Throws invalid_argument when the config belongs to another space or an axis is unknown.
   static HopperConfig from(const KernelConfig& config);
+  /// Of a GEMM.
   KernelConfig kernel_config() const;
-};
-
-/// A config of a grouped GEMM.
-struct HopperGroupedConfig {
-  std::int32_t tile_n = 256, cluster = 1;
-
-  static HopperGroupedConfig from(const KernelConfig& config);
 };
 
 extern const ConfigSpace hopper_gemm_space, hopper_grouped_space;

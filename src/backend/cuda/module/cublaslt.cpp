@@ -163,7 +163,7 @@ V capability(const cublasLtMatmulAlgo_t& algo, cublasLtMatmulAlgoCapAttributes_t
 
 /// False when the algorithm uses a tile, stages or a cluster without a name in the header, or an unexplained
 /// number of split-K slices.
-bool read_algorithm(const cublasLtMatmulAlgo_t& algo, Algorithm& out) {
+bool read_algorithm(const cublasLtMatmulAlgo_t& algo, CublasLtConfig& out) {
   const auto number = [&](cublasLtMatmulAlgoConfigAttributes_t attribute) {
     return static_cast<std::int32_t>(config_value<std::uint32_t>(algo, attribute));
   };
@@ -178,8 +178,8 @@ bool read_algorithm(const cublasLtMatmulAlgo_t& algo, Algorithm& out) {
       library_clusters(), static_cast<std::uint32_t>(short_number(CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID)));
   const std::int32_t split_k = number(CUBLASLT_ALGO_CONFIG_SPLITK_NUM);
   if (!tile || !stages || !cluster || split_k < kOwnDivision) return false;
-  out = {.suggestion = 0,
-         .id = number(CUBLASLT_ALGO_CONFIG_ID),
+  out = {.version = static_cast<std::int32_t>(cublaslt()->GetVersion()),
+         .algorithm = number(CUBLASLT_ALGO_CONFIG_ID),
          .tile_m = tile->second,
          .tile_n = tile->first,
          .tile_k = stages->first,
@@ -200,14 +200,14 @@ CallStatus init(const Description& d, std::int32_t id, cublasLtMatmulAlgo_t& alg
                   "cuBLASLt has no such algorithm");
 }
 
-CallStatus configure(const Description& d, const Algorithm& a, cublasLtMatmulAlgo_t& algo) {
+CallStatus configure(const Description& d, const CublasLtConfig& a, cublasLtMatmulAlgo_t& algo) {
   const auto* const tile = find_sizes(library_tiles(), a.tile_n, a.tile_m);
   const auto* const stages = find_sizes(library_stages(), a.tile_k, a.stages);
   const auto* const cluster = find_sizes(library_clusters(), a.cluster_n, a.cluster_m);
   if (!tile || !stages || !cluster)
     return answer(CallStatus::unsupported,
                   "this cuBLASLt has no name for the tile, the stages or the cluster");
-  CallStatus got = init(d, a.id, algo);
+  CallStatus got = init(d, a.algorithm, algo);
   const auto set = [&](cublasLtMatmulAlgoConfigAttributes_t attribute, auto value) {
     if (got == CallStatus::done)
       got = check_lt(cublaslt()->MatmulAlgoConfigSetAttribute(&algo, attribute, &value, sizeof value),
@@ -253,7 +253,7 @@ CallStatus ask_heuristic(const Description& d, std::uint64_t workspace_limit, in
 
 class LtMatmul final : public Matmul {
  public:
-  CallStatus make(const MatmulShape& shape, const Algorithm& algorithm, std::uint64_t workspace_limit) {
+  CallStatus make(const MatmulShape& shape, const CublasLtConfig& algorithm, std::uint64_t workspace_limit) {
     CallStatus got = description_.make(shape);
     if (got != CallStatus::done) return got;
     bias_ = has_bias(shape.epilogue);
@@ -286,15 +286,11 @@ class LtMatmul final : public Matmul {
       algorithm_ = algorithm;
     }
     workspace_bytes_ = checked.workspaceSize;
-    if (workspace_bytes_ <= workspace_limit) return CallStatus::done;
-    // The message omits the missing bytes, so that equal refusals have equal texts.
-    return answer(CallStatus::unsupported,
-                  "it needs more than the %llu MiB of workspace that an algorithm may use",
-                  static_cast<unsigned long long>(workspace_limit >> 20));
+    return CallStatus::done;
   }
 
   std::uint64_t workspace_bytes() const noexcept override { return workspace_bytes_; }
-  Algorithm algorithm() const noexcept override { return algorithm_; }
+  CublasLtConfig algorithm() const noexcept override { return algorithm_; }
 
   CallStatus run(const MatmulCall& call, void* stream) noexcept override {
     if (const CallStatus got = point_to(call); got != CallStatus::done) return got;
@@ -326,7 +322,7 @@ class LtMatmul final : public Matmul {
 
   Description description_;
   cublasLtMatmulAlgo_t algo_{};
-  Algorithm algorithm_{};
+  CublasLtConfig algorithm_;
   std::uint64_t workspace_bytes_ = 0;
   bool bias_ = false;
   const void *last_bias_ = nullptr, *last_scale_a_ = nullptr, *last_scale_b_ = nullptr;
@@ -345,15 +341,17 @@ std::vector<V> capability_list(const cublasLtMatmulAlgo_t& algo,
 
 }  // namespace
 
-CallStatus make_matmul(const MatmulShape& shape, const Algorithm& algorithm, std::uint64_t workspace_limit,
-                       Matmul** matmul) {
+CallStatus prepare_cublaslt(const AnyShape& shape, std::span<const std::int32_t> axes,
+                            std::uint64_t workspace_limit, Matmul** matmul) {
+  if (!shape.product || !shape.rows.empty())
+    return answer(CallStatus::unsupported, "cuBLASLt computes products of one shape");
   auto made = std::make_unique<LtMatmul>();
-  const CallStatus got = made->make(shape, algorithm, workspace_limit);
+  const CallStatus got = made->make(*shape.product, config_from<CublasLtConfig>(axes), workspace_limit);
   if (got == CallStatus::done) *matmul = made.release();
   return got;
 }
 
-CallStatus suggested(const MatmulShape& shape, std::uint64_t workspace_limit, Algorithm* out,
+CallStatus suggested(const MatmulShape& shape, std::uint64_t workspace_limit, CublasLtConfig* out,
                      std::int32_t capacity, std::int32_t* count) {
   *count = 0;
   Description description;

@@ -37,9 +37,10 @@ struct CublasLt {
 /// default is the usual name of the major version that the module was built for, then the toolkit's folder.
 const CublasLt* cublaslt();
 
-CallStatus make_matmul(const MatmulShape& shape, const Algorithm& algorithm, std::uint64_t workspace_limit,
-                       Matmul** matmul);
-CallStatus suggested(const MatmulShape& shape, std::uint64_t workspace_limit, Algorithm* out,
+/// Prepares an algorithm after the library has checked it; unsupported when the library refuses it.
+CallStatus prepare_cublaslt(const AnyShape& shape, std::span<const std::int32_t> axes,
+                            std::uint64_t workspace_limit, Matmul** matmul);
+CallStatus suggested(const MatmulShape& shape, std::uint64_t workspace_limit, CublasLtConfig* out,
                      std::int32_t capacity, std::int32_t* count);
 CallStatus ids_of(const MatmulShape& shape, std::int32_t* out, std::int32_t capacity, std::int32_t* count);
 CallStatus ranges_of(const MatmulShape& shape, std::int32_t id, AlgorithmRanges* ranges);

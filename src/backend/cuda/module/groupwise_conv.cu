@@ -100,10 +100,9 @@ int vector_for(const void* a, const void* b, std::int64_t first, std::int64_t se
 
 class GroupwiseConv : public Matmul {
  public:
-  GroupwiseConv(const ConvShape& shape, const GroupwiseKernel& kernel) : shape_(shape), kernel_(kernel) {}
+  GroupwiseConv(const ConvShape& shape, const GroupwiseConfig& kernel) : shape_(shape), kernel_(kernel) {}
   virtual ~GroupwiseConv() = default;
   std::uint64_t workspace_bytes() const noexcept override { return sums_bytes(); }
-  Algorithm algorithm() const noexcept override { return {}; }
   void destroy() noexcept override { delete this; }
   virtual CallStatus prepare() = 0;
 
@@ -127,7 +126,7 @@ class GroupwiseConv : public Matmul {
   }
 
   ConvShape shape_;
-  GroupwiseKernel kernel_;
+  GroupwiseConfig kernel_;
 };
 
 class GemmConv final : public GroupwiseConv {
@@ -347,12 +346,15 @@ class DepthwiseConv final : public GroupwiseConv {
 
 }  // namespace
 
-CallStatus make_groupwise_conv(const ConvShape& shape, const GroupwiseKernel& kernel, Matmul** matmul) {
+CallStatus prepare_groupwise(const AnyShape& shape, std::span<const std::int32_t> axes, std::uint64_t,
+                             Matmul** matmul) {
+  if (!shape.conv) return answer(CallStatus::unsupported, "the kernels compute convolutions");
+  const auto kernel = config_from<GroupwiseConfig>(axes);
   std::unique_ptr<GroupwiseConv> made;
-  if (kernel.depthwise != 0) {
-    made = std::make_unique<DepthwiseConv>(shape, kernel);
+  if (kernel.kind == GroupwiseKind::depthwise) {
+    made = std::make_unique<DepthwiseConv>(*shape.conv, kernel);
   } else {
-    made = std::make_unique<GemmConv>(shape, kernel);
+    made = std::make_unique<GemmConv>(*shape.conv, kernel);
   }
   const CallStatus got = made->prepare();
   if (got == CallStatus::done) *matmul = made.release();

@@ -8,14 +8,16 @@
 /// filter in the workspace. Split-K writes sums of parts in
 /// fp32 to the workspace, which a second kernel adds in a fixed order.
 #include "backend/cuda/module.h"
+#include "provider/groupwise/groupwise.h"
 
 namespace kscout::cuda {
 
 struct GemmJob;
 struct DepthwiseJob;
 
-/// Implements Module::groupwise_conv.
-CallStatus make_groupwise_conv(const ConvShape& shape, const GroupwiseKernel& kernel, Matmul** matmul);
+/// Prepares a convolution; unsupported for one that the kernel does not take.
+CallStatus prepare_groupwise(const AnyShape& shape, std::span<const std::int32_t> axes,
+                             std::uint64_t workspace_limit, Matmul** matmul);
 
 // ---- Kernels by their template arguments, in sources of their own.
 

@@ -1,5 +1,6 @@
 #include "backend/cuda/module/groupwise_conv.h"
-#include "backend/cuda/module/groupwise_gemm.cuh"
+#include "backend/cuda/module/groupwise_gather.cuh"
+#include "backend/cuda/module/groupwise_weight.cuh"
 
 namespace kscout::cuda {
 

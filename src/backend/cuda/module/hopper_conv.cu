@@ -81,7 +81,7 @@ bool describe_pixels(CUtensorMap& map, DType dtype, const Image& image, int pixe
 
 class HopperConv final : public Matmul {
  public:
-  HopperConv(const ConvShape& shape, const HopperKernel& kernel) : shape_(shape), kernel_(kernel) {}
+  HopperConv(const ConvShape& shape, const HopperConfig& kernel) : shape_(shape), kernel_(kernel) {}
 
   CallStatus prepare() {
     const ConvShape& s = shape_;
@@ -125,7 +125,6 @@ class HopperConv final : public Matmul {
   std::uint64_t workspace_bytes() const noexcept override {
     return partial_bytes(job_.m, job_.n, job_.parts);
   }
-  Algorithm algorithm() const noexcept override { return {}; }
   void destroy() noexcept override { delete this; }
 
   CallStatus run(const MatmulCall& call, void* stream) noexcept override {
@@ -166,7 +165,7 @@ class HopperConv final : public Matmul {
 
  private:
   ConvShape shape_;
-  HopperKernel kernel_;
+  HopperConfig kernel_;
   ConvJob job_ = {};
   Image image_ = {};
   std::int64_t taps_ = 0;
@@ -176,7 +175,7 @@ class HopperConv final : public Matmul {
 
 }  // namespace
 
-CallStatus make_hopper_conv(const ConvShape& shape, const HopperKernel& kernel, Matmul** matmul) {
+CallStatus prepare_hopper_conv(const ConvShape& shape, const HopperConfig& kernel, Matmul** matmul) {
   auto made = std::make_unique<HopperConv>(shape, kernel);
   const CallStatus got = made->prepare();
   if (got == CallStatus::done) *matmul = made.release();

@@ -17,10 +17,11 @@
 /// does not have. hopper_conv_tiles.h has all limits. Sums are in fp32; split-K slices are added in a fixed
 /// order.
 #include "backend/cuda/module.h"
+#include "provider/hopper/hopper.h"
 
 namespace kscout::cuda {
 
-/// Implements Module::hopper_conv.
-CallStatus make_hopper_conv(const ConvShape& shape, const HopperKernel& kernel, Matmul** matmul);
+/// Prepares a convolution; unsupported for one that the kernel does not take (hopper_conv_refusal).
+CallStatus prepare_hopper_conv(const ConvShape& shape, const HopperConfig& kernel, Matmul** matmul);
 
 }  // namespace kscout::cuda

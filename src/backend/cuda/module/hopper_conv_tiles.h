@@ -6,6 +6,7 @@
 ///     if (const char* const why = hopper_conv_refusal(shape, kernel)) return unsupported(why);
 ///     const HopperConvTiles tiles = hopper_conv_tiles(shape, kernel);
 #include "backend/cuda/module.h"
+#include "provider/hopper/hopper.h"
 
 namespace kscout::cuda {
 
@@ -27,7 +28,7 @@ constexpr bool has_depth(const ConvAxis& depth) {
 }
 
 /// For a kernel and strides that hopper_conv_refusal() admits.
-constexpr HopperConvTiles hopper_conv_tiles(const ConvShape& s, const HopperKernel& kernel) {
+constexpr HopperConvTiles hopper_conv_tiles(const ConvShape& s, const HopperConfig& kernel) {
   const auto ceil_div = [](std::int64_t a, std::int64_t b) { return (a + b - 1) / b; };
   const bool data = s.direction == Direction::backward_data,
              weight = s.direction == Direction::backward_weight;
@@ -67,7 +68,7 @@ constexpr const char* im2col_refusal(const Walk& walk, bool has_depth) {
 }
 
 /// Why the kernel does not compute the convolution; null if it does.
-constexpr const char* hopper_conv_refusal(const ConvShape& s, const HopperKernel& kernel) {
+constexpr const char* hopper_conv_refusal(const ConvShape& s, const HopperConfig& kernel) {
   if (kernel.tile_n != 64 && kernel.tile_n != 128 && kernel.tile_n != 256) return "tiles that no kernel has";
   if (kernel.cluster != 1 && kernel.cluster != 2) return "clusters that no kernel has";
   if (s.dtype != DType::bf16 && s.dtype != DType::fp16) return "elements other than bf16 and fp16";

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "backend/cuda/module/hopper_conv.h"
 #include "backend/cuda/module/hopper_gemm.cuh"
 #include "backend/cuda/module/hopper_gemm.h"
 #include "backend/cuda/module/hopper_launch.cuh"
@@ -10,9 +11,6 @@ namespace kscout::cuda {
 namespace {
 
 using Kernel = void (*)(Job);
-
-/// Accumulators of more columns leave no registers for warps that copy.
-constexpr int kMaxColumnsWithCopies = 192;
 
 template <class T, int kTileN, bool kCopies>
 Kernel kernel_for(bool a_lines, bool b_lines) {
@@ -30,6 +28,7 @@ Kernel kernel_for(int tile_n, bool a_lines, bool b_lines) {
     case 192:
       return kernel_for<T, 192, kCopies>(a_lines, b_lines);
     case 256:
+      // The accumulators leave no registers for warps that copy.
       if constexpr (!kCopies) return kernel_for<T, 256, false>(a_lines, b_lines);
       return nullptr;
     default:
@@ -82,38 +81,41 @@ Activation activation_of(Epilogue epilogue) {
 
 class HopperMatmul final : public Matmul {
  public:
-  HopperMatmul(const MatmulShape& shape, const HopperKernel& kernel) : shape_(shape), kernel_(kernel) {}
+  HopperMatmul(const MatmulShape& shape, const HopperConfig& kernel) : shape_(shape), kernel_(kernel) {}
 
   CallStatus prepare() {
     CallStatus got = count_processors(processors_);
-    const auto allow = [&](int tile_n, bool copies) {
-      if (got == CallStatus::done) got = allow_shared_memory(kernel_for(shape_, tile_n, copies), tile_n);
-    };
-    allow(kernel_.tile_n, false);
-    allow(std::min(kernel_.tile_n, kMaxColumnsWithCopies), true);
+    for (const bool copies : {false, true}) {
+      const Kernel kernel = kernel_for(shape_, kernel_.tile_n, copies);
+      if (got == CallStatus::done && kernel) got = allow_shared_memory(kernel, kernel_.tile_n);
+    }
     return got;
   }
 
   std::uint64_t workspace_bytes() const noexcept override {
     return partial_bytes(shape_.m, shape_.n, kernel_.split_k);
   }
-  Algorithm algorithm() const noexcept override { return {}; }
   void destroy() noexcept override { delete this; }
 
   CallStatus run(const MatmulCall& call, void* stream) noexcept override {
     const MatmulShape& s = shape_;
     const bool a_lines = !row_major_a(s.layout), b_lines = row_major_b(s.layout);
-    const bool copies = !is_aligned(call.a, s.lda) || !is_aligned(call.b, s.ldb);
-    const int tile_n = copies ? std::min(kernel_.tile_n, kMaxColumnsWithCopies) : kernel_.tile_n;
+    const auto [tile_n, cluster, split_k] = kernel_;
+    const bool b_aligned = is_aligned(call.b, s.ldb), copies = !b_aligned || !is_aligned(call.a, s.lda);
+    const Kernel kernel = kernel_for(s, tile_n, copies);
     // Blocks of a cluster share what the tensor memory accelerator loads of B.
-    const int cluster = is_aligned(call.b, s.ldb) ? kernel_.cluster : 1;
+    if (!kernel || (cluster > 1 && !b_aligned)) {
+      return answer(
+          CallStatus::unsupported,
+          "tiles of 256 columns need A and B that begin at multiples of 16 bytes, clusters such a B; "
+          "take another config of the family");
+    }
     Job job;
     const bool described = describe(job.a, s.dtype_a, call.a, a_lines ? s.k : s.m, a_lines ? s.m : s.k, s.lda,
                                     a_lines ? kBlock : kTileM) &&
                            describe(job.b, s.dtype_b, call.b, b_lines ? s.k : s.n, b_lines ? s.n : s.k, s.ldb,
                                     b_lines ? kBlock : tile_n / cluster);
     if (!described) return answer(CallStatus::failed, "the driver refuses a tensor map");
-    const Kernel kernel = kernel_for(s, tile_n, copies);
     job.c = call.c;
     job.ldc = s.ldc;
     job.partial = static_cast<float*>(call.workspace);
@@ -121,10 +123,10 @@ class HopperMatmul final : public Matmul {
     job.m = static_cast<int>(s.m);
     job.n = static_cast<int>(s.n);
     job.k_tiles = static_cast<int>(ceil_div(s.k, kTileK));
-    job.k_tiles_of_part = static_cast<int>(ceil_div(job.k_tiles, kernel_.split_k));
+    job.k_tiles_of_part = static_cast<int>(ceil_div(job.k_tiles, split_k));
     job.m_units = static_cast<int>(ceil_div(s.m, std::int64_t{kTileM} * cluster));
     job.n_tiles = static_cast<int>(ceil_div(s.n, tile_n));
-    job.parts = kernel_.split_k;
+    job.parts = split_k;
     job.alpha = static_cast<float>(call.alpha);
     job.bias = has_bias(s.epilogue) ? call.bias : nullptr;
     job.activation = activation_of(s.epilogue);
@@ -135,20 +137,20 @@ class HopperMatmul final : public Matmul {
 
  private:
   MatmulShape shape_;
-  HopperKernel kernel_;
+  HopperConfig kernel_;
   int processors_ = 0;
 };
 
 class HopperGrouped final : public Matmul {
  public:
-  HopperGrouped(const MatmulShape& shape, const HopperKernel& kernel) : shape_(shape), kernel_(kernel) {}
+  HopperGrouped(const MatmulShape& shape, const HopperConfig& kernel) : shape_(shape), kernel_(kernel) {}
 
-  CallStatus prepare(const std::int64_t* rows, std::int32_t groups) {
-    if (groups > Groups::kMax) return answer(CallStatus::unsupported, "more groups than a launch takes");
+  CallStatus prepare(std::span<const std::int64_t> rows) {
+    if (rows.size() > Groups::kMax) return answer(CallStatus::unsupported, "more groups than a launch takes");
     Groups& all = job_.groups;
     std::int64_t row = 0, unit = 0;
     all.count = 0;
-    for (std::int32_t group = 0; group < groups; ++group) {
+    for (std::size_t group = 0; group < rows.size(); ++group) {
       if (rows[group] == 0) continue;
       all.first_row[all.count] = static_cast<int>(row);
       all.first_unit[all.count] = static_cast<int>(unit);
@@ -169,7 +171,7 @@ class HopperGrouped final : public Matmul {
     job_.m_units = static_cast<int>(unit);
     job_.n_tiles = static_cast<int>(n_tiles);
     job_.parts = 1;
-    groups_ = groups;
+    groups_ = static_cast<std::int32_t>(rows.size());
     const CallStatus got = count_processors(processors_);
     return got == CallStatus::done
                ? allow_shared_memory(grouped_kernel_for(shape_, kernel_.tile_n), kernel_.tile_n)
@@ -177,7 +179,6 @@ class HopperGrouped final : public Matmul {
   }
 
   std::uint64_t workspace_bytes() const noexcept override { return 0; }
-  Algorithm algorithm() const noexcept override { return {}; }
   void destroy() noexcept override { delete this; }
 
   CallStatus run(const MatmulCall& call, void* stream) noexcept override {
@@ -198,7 +199,7 @@ class HopperGrouped final : public Matmul {
 
  private:
   MatmulShape shape_;
-  HopperKernel kernel_;
+  HopperConfig kernel_;
   GroupedJob job_ = {};
   std::int32_t groups_ = 0;
   int processors_ = 0;
@@ -206,19 +207,18 @@ class HopperGrouped final : public Matmul {
 
 }  // namespace
 
-CallStatus make_hopper_grouped(const MatmulShape& shape, const HopperKernel& kernel, const std::int64_t* rows,
-                               std::int32_t groups, Matmul** matmul) {
-  auto made = std::make_unique<HopperGrouped>(shape, kernel);
-  const CallStatus got = made->prepare(rows, groups);
-  if (got == CallStatus::done) *matmul = made.release();
-  return got;
-}
-
-CallStatus make_hopper_matmul(const MatmulShape& shape, const HopperKernel& kernel, Matmul** matmul) {
-  auto made = std::make_unique<HopperMatmul>(shape, kernel);
-  const CallStatus got = made->prepare();
-  if (got == CallStatus::done) *matmul = made.release();
-  return got;
+CallStatus prepare_hopper(const AnyShape& shape, std::span<const std::int32_t> axes, std::uint64_t,
+                          Matmul** matmul) {
+  const auto config = config_from<HopperConfig>(axes);
+  const auto prepared = [&](auto made, auto... rest) {
+    const CallStatus got = made->prepare(rest...);
+    if (got == CallStatus::done) *matmul = made.release();
+    return got;
+  };
+  if (shape.conv) return prepare_hopper_conv(*shape.conv, config, matmul);
+  if (!shape.rows.empty())
+    return prepared(std::make_unique<HopperGrouped>(*shape.product, config), shape.rows);
+  return prepared(std::make_unique<HopperMatmul>(*shape.product, config));
 }
 
 }  // namespace kscout::cuda

@@ -13,13 +13,12 @@
 
 namespace kscout::cuda {
 
-/// Implements Module::hopper_matmul: C = epilogue(alpha * A * B) for elements of bf16 or fp16, without
-/// batches and beta.
-CallStatus make_hopper_matmul(const MatmulShape& shape, const HopperKernel& kernel, Matmul** matmul);
-
-/// Implements Module::hopper_grouped. The rows of all groups are in the arguments of one launch, so nothing
-/// is copied to the device. A tile has rows of one group: what it loads of the next group is not stored.
-CallStatus make_hopper_grouped(const MatmulShape& shape, const HopperKernel& kernel, const std::int64_t* rows,
-                               std::int32_t groups, Matmul** matmul);
+/// Prepares a product, C = epilogue(alpha * A * B) for elements of bf16 or fp16, without batches and beta; a
+/// grouped GEMM; or a convolution (hopper_conv.h).
+///
+/// The rows of all groups of a grouped GEMM are in the arguments of one launch, so nothing is copied to the
+/// device. A tile has rows of one group: what it loads of the next group is not stored.
+CallStatus prepare_hopper(const AnyShape& shape, std::span<const std::int32_t> axes,
+                          std::uint64_t workspace_limit, Matmul** matmul);
 
 }  // namespace kscout::cuda

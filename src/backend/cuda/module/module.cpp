@@ -11,7 +11,6 @@
 #include "backend/cuda/module/cublaslt.h"
 #include "backend/cuda/module/device.h"
 #include "backend/cuda/module/groupwise_conv.h"
-#include "backend/cuda/module/hopper_conv.h"
 #include "backend/cuda/module/hopper_gemm.h"
 #include "backend/cuda/module/kernels.h"
 
@@ -140,6 +139,15 @@ class Scratch {
   void* memory_ = nullptr;
   std::uint64_t bytes_ = 0;
 };
+
+/// The kernels of one provider, prepared as Module::prepare says; a limit of workspace is checked afterwards.
+struct Kernels {
+  std::string_view provider;
+  CallStatus (*prepare)(const AnyShape& shape, std::span<const std::int32_t> axes,
+                        std::uint64_t workspace_limit, Matmul** matmul);
+};
+constexpr Kernels kKernels[] = {
+    {"cublaslt", prepare_cublaslt}, {"hopper", prepare_hopper}, {"groupwise", prepare_groupwise}};
 
 class CudaModule final : public Module {
  public:
@@ -271,27 +279,21 @@ class CudaModule final : public Module {
     return check_cuda(cudaGraphLaunch(graph_, nullptr), "the captured work");
   }
 
-  CallStatus matmul(const MatmulShape& shape, const Algorithm& algorithm, std::uint64_t workspace_limit,
-                    Matmul** matmul) noexcept override {
-    return make_matmul(shape, algorithm, workspace_limit, matmul);
+  CallStatus prepare(const AnyShape& shape, std::string_view provider, std::span<const std::int32_t> axes,
+                     std::uint64_t workspace_limit, Matmul** matmul) noexcept override {
+    for (const Kernels& kernels : kKernels) {
+      if (kernels.provider != provider) continue;
+      const CallStatus got = kernels.prepare(shape, axes, workspace_limit, matmul);
+      if (got != CallStatus::done || (*matmul)->workspace_bytes() <= workspace_limit) return got;
+      (*matmul)->destroy();
+      // The message omits the missing bytes, so that equal refusals have equal texts.
+      return answer(CallStatus::unsupported, "it needs more than the %llu MiB of workspace that it may use",
+                    static_cast<unsigned long long>(workspace_limit >> 20));
+    }
+    return answer(CallStatus::unsupported, "the module has no kernels of provider %.*s",
+                  static_cast<int>(provider.size()), provider.data());
   }
-  CallStatus hopper_matmul(const MatmulShape& shape, const HopperKernel& kernel,
-                           Matmul** matmul) noexcept override {
-    return make_hopper_matmul(shape, kernel, matmul);
-  }
-  CallStatus hopper_grouped(const MatmulShape& shape, const HopperKernel& kernel, const std::int64_t* rows,
-                            std::int32_t groups, Matmul** matmul) noexcept override {
-    return make_hopper_grouped(shape, kernel, rows, groups, matmul);
-  }
-  CallStatus groupwise_conv(const ConvShape& shape, const GroupwiseKernel& kernel,
-                            Matmul** matmul) noexcept override {
-    return make_groupwise_conv(shape, kernel, matmul);
-  }
-  CallStatus hopper_conv(const ConvShape& shape, const HopperKernel& kernel,
-                         Matmul** matmul) noexcept override {
-    return make_hopper_conv(shape, kernel, matmul);
-  }
-  CallStatus suggest(const MatmulShape& shape, std::uint64_t workspace_limit, Algorithm* out,
+  CallStatus suggest(const MatmulShape& shape, std::uint64_t workspace_limit, CublasLtConfig* out,
                      std::int32_t capacity, std::int32_t* count) noexcept override {
     return suggested(shape, workspace_limit, out, capacity, count);
   }

@@ -1,3 +1,4 @@
+// NVIDIA's cuDNN: plans of its engines, from a pool or built.
 #include <algorithm>
 #include <atomic>
 #include <optional>
@@ -6,7 +7,9 @@
 #include <kscout/error.h>
 
 #include "backend/cuda/cuda_backend.h"
+#include "backend/cuda/cuda_kernels.h"
 #include "backend/cuda/cudnn_graph.h"
+#include "backend/cuda/cudnn_library.h"
 #include "backend/cuda/cudnn_plans.h"
 #include "core/fail.h"
 #include "family/family_file.h"
@@ -19,17 +22,19 @@ namespace {
 
 /// Why the family's rules or the signature's numerics exclude a config that the library suggests.
 std::string cudnn_exclusion(const cudnn::EngineConfig& config, const ConvProblem& problem,
-                            const Device& device, bool deterministic) {
+                            bool deterministic) {
   std::string why = numerical_refusal(config, problem.dtype_in, deterministic);
   if (!why.empty()) return why;
   CudnnConfig named = config.named;
   named.version = cudnn::version();
-  const auto rule =
-      refusing_rule(family_file("cudnn", problem.op).rules, problem, named.kernel_config(problem.op), device);
+  const auto rule = refusing_rule(family_file("cudnn", problem.op).rules, problem,
+                                  named.kernel_config(problem.op), gpu_device());
   return rule ? fmt::format("rule {} refuses it: {}", rule->name, rule->because) : std::string();
 }
 
-cudnn::ConvPlan suggested_plan(const cudnn::PlanKey& key, const Device& device, const cudnn::Target& target,
+/// The n-th config of the library's list that numerical_refusal() and the family's rules admit; the first
+/// suggestion is the first one that can be built.
+cudnn::ConvPlan suggested_plan(const cudnn::PlanKey& key, const cudnn::Target& target,
                                const cudnn::ConvGraph& graph) {
   const auto& [gpu, deterministic, problem, asked] = key;
   std::vector<CudnnMode> modes{asked.mode};
@@ -38,8 +43,7 @@ cudnn::ConvPlan suggested_plan(const cudnn::PlanKey& key, const Device& device, 
   std::optional<Error> failed;
   for (const CudnnMode mode : modes) {
     for (cudnn::EngineConfig& config : graph.suggestions(mode)) {
-      if (!cudnn_exclusion(config, problem, device, deterministic).empty() || ++number < asked.suggestion)
-        continue;
+      if (!cudnn_exclusion(config, problem, deterministic).empty() || ++number < asked.suggestion) continue;
       try {
         return {target, std::move(config)};
       } catch (const Error& error) {
@@ -53,10 +57,10 @@ cudnn::ConvPlan suggested_plan(const cudnn::PlanKey& key, const Device& device, 
   fail(Errc::unsupported, "cuDNN suggests fewer than {} configs", asked.suggestion);
 }
 
-cudnn::ConvPlan plan_of(const cudnn::PlanKey& key, const Device& device) {
+cudnn::ConvPlan plan_of(const cudnn::PlanKey& key) {
   const cudnn::Target target = cudnn::Target::gpu();
   const cudnn::ConvGraph graph(key.problem, target);
-  if (key.config.suggestion > 0) return suggested_plan(key, device, target, graph);
+  if (key.config.suggestion > 0) return suggested_plan(key, target, graph);
   cudnn::EngineConfig config = graph.configure(key.config);
   const std::string why = numerical_refusal(config, key.problem.dtype_in, key.deterministic);
   if (!why.empty()) fail(Errc::unsupported, "cuDNN: {}", why);
@@ -67,17 +71,17 @@ cudnn::PlanKey key_of(const ConvProblem& problem, const CudnnConfig& config, boo
   return {used_cuda_device(), deterministic || cudnn::deterministic_asked(), problem, config};
 }
 
-cudnn::PooledPlan pooled_plan(const cudnn::PlanKey& key, const Device& device) {
+cudnn::PooledPlan pooled_plan(const cudnn::PlanKey& key) {
   if (auto plan = cudnn::PlanPool::here().take(key)) return std::move(*plan);
   const std::int64_t begin = now_ns();
-  cudnn::ConvPlan built = plan_of(key, device);
+  cudnn::ConvPlan built = plan_of(key);
   return {std::move(built), static_cast<double>(now_ns() - begin) / 1e3};
 }
 
 class CudnnLaunch final : public Launch {
  public:
-  CudnnLaunch(const ConvProblem& problem, const CudnnConfig& config, const Device& device, bool deterministic)
-      : key_(key_of(problem, config, deterministic)), pooled_(pooled_plan(key_, device)) {}
+  CudnnLaunch(const ConvProblem& problem, const CudnnConfig& config, bool deterministic)
+      : key_(key_of(problem, config, deterministic)), pooled_(pooled_plan(key_)) {}
   ~CudnnLaunch() override { cudnn::PlanPool::here().give_back(key_, std::move(pooled_)); }
 
   std::size_t workspace_bytes() const noexcept override { return pooled_.plan.workspace_bytes(); }
@@ -108,16 +112,31 @@ bool prepares_slowly(const ConvProblem& problem, const CudnnConfig& config, cons
   }
 }
 
-}  // namespace
-
-std::unique_ptr<Launch> prepare_cudnn(const ConvProblem& problem, const CudnnConfig& config,
-                                      const Device& device, bool deterministic) {
-  open_module();
-  return std::make_unique<CudnnLaunch>(problem, config, device, deterministic);
+std::string cudnn_absence(const Signature&, const KernelConfig& config) {
+  const int wanted = CudnnConfig::from(config).version, here = cudnn_release();
+  if (here == 0) return "cuDNN cannot be used: " + cudnn::missing();
+  if (wanted == 0 || wanted == here) return {};
+  return fmt::format(
+      "the config is for cuDNN {}, installed is {}: its engines have other numbers; find this release's "
+      "with kscout harvest",
+      wanted, here);
 }
 
-std::vector<std::string> prepare_cudnn_ahead(const ConvProblem& problem, std::span<const CudnnConfig> configs,
-                                             const Device& device, double seconds) {
+std::string cudnn_refusal(ProblemRef problem, const KernelConfig&) {
+  const std::int64_t split_k = problem.as<ConvProblem>().split_k;
+  if (split_k == 0) return {};
+  return fmt::format("the problem asks for {} split-K slices; cuDNN's engines choose their own", split_k);
+}
+
+std::unique_ptr<Launch> prepare_cudnn(ProblemRef problem, const KernelConfig& config, const Limits& limits) {
+  open_module();
+  return std::make_unique<CudnnLaunch>(problem.as<ConvProblem>(), CudnnConfig::from(config),
+                                       limits.deterministic);
+}
+
+/// In as many threads as the process has CPUs.
+std::vector<std::string> prepare_cudnn_ahead(ProblemRef problem, std::span<const KernelConfig> configs,
+                                             double seconds) {
   open_module();
   std::vector<std::string> left_out(configs.size());
   const std::int64_t end = now_ns() + static_cast<std::int64_t>(seconds * 1e9);
@@ -126,14 +145,14 @@ std::vector<std::string> prepare_cudnn_ahead(const ConvProblem& problem, std::sp
     open_module();
     const cudnn::Target target = cudnn::Target::gpu();
     for (std::size_t i = next++; i < configs.size(); i = next++) {
-      if (!prepares_slowly(problem, configs[i], target)) continue;
+      if (!prepares_slowly(problem.as<ConvProblem>(), CudnnConfig::from(configs[i]), target)) continue;
       if (now_ns() > end) {
         // The message omits the config, so that equal reasons have equal texts.
         left_out[i] = fmt::format("building the kernels of one problem took longer than {} s", seconds);
         continue;
       }
       try {
-        prepare_cudnn(problem, configs[i], device);
+        prepare_cudnn(problem, configs[i], {});
       } catch (const Error&) {  // the same call reports it when the config is measured
       }
     }
@@ -145,5 +164,36 @@ std::vector<std::string> prepare_cudnn_ahead(const ConvProblem& problem, std::sp
   for (std::thread& thread : threads) thread.join();
   return left_out;
 }
+
+std::vector<KernelConfig> cudnn_suggestions(ProblemRef problem, std::size_t count) {
+  open_module();
+  const cudnn::Target target = cudnn::Target::gpu();
+  std::vector<KernelConfig> configs;
+  try {
+    const cudnn::ConvGraph graph(problem.as<ConvProblem>(), target);
+    for (const CudnnMode mode : {CudnnMode::a, CudnnMode::fallback}) {
+      for (const cudnn::EngineConfig& one : graph.suggestions(mode)) {
+        CudnnConfig named = one.named;
+        named.version = cudnn::version();
+        const KernelConfig config = named.kernel_config(problem.op());
+        if (configs.size() < count && std::ranges::find(configs, config) == configs.end())
+          configs.push_back(config);
+      }
+    }
+  } catch (const Error& error) {
+    if (error.code() != Errc::unsupported) throw;
+  }
+  return configs;
+}
+
+}  // namespace
+
+const CudaKernels cudnn_kernels{.provider = "cudnn",
+                                .absence = cudnn_absence,
+                                .refusal = cudnn_refusal,
+                                .prepare = prepare_cudnn,
+                                .decides_determinism = true,
+                                .prepare_ahead = prepare_cudnn_ahead,
+                                .suggestions = cudnn_suggestions};
 
 }  // namespace kscout::cuda
