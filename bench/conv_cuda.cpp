@@ -29,6 +29,7 @@
 
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/cudnn_library.h"
+#include "backend/cuda/harvest.h"
 #include "bench_program.h"
 #include "conv_cuda_match.h"
 #include "core/fail.h"

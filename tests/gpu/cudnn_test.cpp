@@ -9,6 +9,7 @@
 
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/cudnn_library.h"
+#include "backend/cuda/harvest.h"
 #include "gpu/on_gpu.h"
 #include "measure/problem_bench.h"
 
