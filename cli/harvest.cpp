@@ -26,7 +26,6 @@ struct HarvestVerb {
   DType dtype = DType::fp32;
   std::string layout, out, gpu, describe;
   HarvestOptions how;
-  bool deterministic = false;
   std::string refresh;  ///< a model's folder
   Format format = Format::text;
 
@@ -38,32 +37,21 @@ struct HarvestVerb {
 
 Cell count(std::size_t value) { return number(static_cast<std::int64_t>(value)); }
 
-void harvest_gemms(const HarvestVerb& options, const std::vector<Problem>& problems) {
-  if (!options.gpu.empty() || options.deterministic)
+void harvest_libraries(const HarvestVerb& options, const std::vector<Problem>& problems) {
+  HarvestOptions how = options.how;
+  if (problems.front().op() == Op::gemm && (!options.gpu.empty() || how.deterministic))
     fail(Errc::invalid_argument, "{} is for convolutions; these problems are GEMMs",
          options.gpu.empty() ? "--deterministic" : "--gpu");
-  const std::vector<Harvest> found = harvest(problems, options.how);
+  if (!options.gpu.empty()) how.gpu = read_file(options.gpu);
+  const std::vector<Harvest> found = harvest(problems, how);
   write_out(options.out, rule_set_text(found));
-  Table table({"dtype", "layout", "epilogue", "problems", "suggested", "widened", "refused"});
+  Table table({"op", "dtype", "layout", "epilogue", "problems", "suggested", "widened", "refused", "barred",
+               "unnamed"});
   for (const Harvest& one : found) {
-    table.add_row({text(word(one.signature.dtype_a)), text(word(one.signature.layout)),
-                   text(word(one.signature.epilogue)), count(one.problems), count(one.suggested.size()),
-                   count(one.widened.size()), count(one.refused)});
-  }
-  table.print(options.format);
-}
-
-void harvest_convolutions(const HarvestVerb& options, const std::vector<Problem>& problems) {
-  const std::vector<ConvHarvest> found =
-      harvest_convs(problems, {.widen = options.how.widen,
-                               .deterministic = options.deterministic,
-                               .gpu = options.gpu.empty() ? std::string() : read_file(options.gpu)});
-  write_out(options.out, rule_set_text(found));
-  Table table({"op", "dtype", "layout", "problems", "suggested", "widened", "refused", "barred", "unnamed"});
-  for (const ConvHarvest& one : found) {
     table.add_row({text(word(one.signature.op)), text(word(one.signature.dtype_a)),
-                   text(word(one.signature.layout)), count(one.problems), count(one.suggested.size()),
-                   count(one.widened.size()), count(one.refused), count(one.barred), count(one.unnamed)});
+                   text(word(one.signature.layout)), text(word(one.signature.epilogue)), count(one.problems),
+                   count(one.suggested.size()), count(one.widened.size()), count(one.refused),
+                   count(one.barred), count(one.unnamed)});
   }
   table.print(options.format);
 }
@@ -110,8 +98,7 @@ void harvest_verb(const HarvestVerb& options) {
   if (options.out.empty()) fail(Errc::invalid_argument, "where to? give --out FILE.toml");
   const std::vector<Problem> problems = any_problems_of(options.problems, options.dtype, options.layouts());
   if (problems.empty()) fail(Errc::invalid_argument, "--problems: there is no problem in it");
-  problems.front().op() == Op::gemm ? harvest_gemms(options, problems)
-                                    : harvest_convolutions(options, problems);
+  harvest_libraries(options, problems);
 }
 
 }  // namespace
@@ -141,7 +128,7 @@ void setup_harvest(CLI::App& verb) {
   verb.add_option("--widen", options->how.widen,
                   "max algorithms in addition to the suggested ones, per signature")
       ->capture_default_str();
-  verb.add_flag("--deterministic", options->deterministic,
+  verb.add_flag("--deterministic", options->how.deterministic,
                 "convolutions: leave out configs that may give other bits in each run");
   reads_file(
       verb.add_option("--gpu", options->gpu,

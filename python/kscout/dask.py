@@ -28,7 +28,8 @@ def client_of(scheduler: str) -> Any:
 
 def workers_with(client: Any, resource: str) -> list[str]:
     """Addresses of the workers that have a resource."""
-    workers = client.scheduler_info(n_workers=-1)["workers"]
+    # Not client.scheduler_info(): the client's own periodic question, about no workers, may overwrite the answer before it is returned.
+    workers = client.sync(client.scheduler.identity, n_workers=-1)["workers"]
     found = [address for address, about in workers.items() if about.get("resources", {}).get(resource, 0) >= 1]
     if not found:
         raise InvalidArgument(f"no worker has the resource '{resource}': start workers with --nthreads 1 --resources \"{resource}=1\"")

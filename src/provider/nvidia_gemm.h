@@ -4,7 +4,7 @@
 ///
 ///     class HopperProvider final : public NvidiaGemmProvider {
 ///      public:
-///       HopperProvider() : NvidiaGemmProvider(hopper_gemm_space) {}
+///       HopperProvider() : NvidiaGemmProvider(kHopperGemmSpace) {}
 ///       std::string print(const Signature& signature, const KernelConfig& config) const override {
 ///         return name_of(signature, config, kHopperName);  // "hopper_gemm_bf16_rcr__128x256x64_c2_k1"
 ///       }

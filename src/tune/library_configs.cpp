@@ -32,10 +32,8 @@ constexpr double kKeep = 0.999;
 
 std::string harvest_here(const std::vector<Problem>& problems) {
   ExplicitRuleSet set{.name = "harvested", .help = "suggested algorithms", .extends = "tiny", .blocks = {}};
-  for (const Harvest& found : harvest(problems, {.suggestions = kSuggestions, .widen = 0})) {
-    ExplicitBlock& block = set.blocks.emplace_back(ExplicitBlock{found.signature, {}});
-    for (const CublasLtConfig& config : found.suggested) block.configs.push_back(config.kernel_config());
-  }
+  for (const Harvest& found : harvest(problems, {.suggestions = kSuggestions, .widen = 0}))
+    set.blocks.push_back({found.signature, found.suggested});
   const FamilyFile& known = family_file(cublaslt_gemm_space.provider, Op::gemm);
   const int release = std::stoi(cuda_backend().versions().at("cublaslt_version"));
   if (std::ranges::find(known.releases, release) != known.releases.end()) set.extends = "pruned";

@@ -443,8 +443,7 @@ TEST_F(Cuda, HarvestedAlgorithmsReadBackAndRun) {
   ASSERT_FALSE(found[0].suggested.empty());
   ASSERT_FALSE(found[0].widened.empty());
   int ran = 0;
-  for (const CublasLtConfig& config : found[0].suggested) {
-    const KernelConfig kernel = config.kernel_config();
+  for (const KernelConfig& kernel : found[0].suggested) {
     const std::string name = config_name(found[0].signature, kernel);
     EXPECT_TRUE((parse_config_name(name) == NamedConfig{found[0].signature, kernel})) << name;
     try {
@@ -455,7 +454,7 @@ TEST_F(Cuda, HarvestedAlgorithmsReadBackAndRun) {
     }
   }
   EXPECT_GT(ran, 0);
-  CublasLtConfig other = found[0].suggested.front();
+  CublasLtConfig other = CublasLtConfig::from(found[0].suggested.front());
   other.version += 1;
   try {
     gpu().prepare(problems[0], other.kernel_config());

@@ -56,12 +56,11 @@ TEST_F(Cudnn, EveryKindOfProblemRunsAndIsVerified) {
 
 TEST_F(Cudnn, HarvestedConfigsReadBackAndRun) {
   const ConvProblem problem = parse_conv_problem("conv_fwd:8x64x28x28:64x3x3:bf16:nhwgc:pad=1");
-  const auto found = harvest_convs({problem}, {.widen = 4});
+  const auto found = harvest({problem}, {.widen = 4});
   ASSERT_EQ(found.size(), 1u);
   ASSERT_GT(found[0].suggested.size(), 10u);
   int ran = 0;
-  for (const CudnnConfig& config : found[0].suggested) {
-    const KernelConfig kernel = config.kernel_config(problem.op);
+  for (const KernelConfig& kernel : found[0].suggested) {
     const std::string name = config_name(found[0].signature, kernel);
     EXPECT_TRUE((parse_config_name(name) == NamedConfig{found[0].signature, kernel})) << name;
     const Outcome outcome = measured(problem, kernel);
@@ -75,8 +74,8 @@ TEST_F(Cudnn, HarvestedConfigsReadBackAndRun) {
 /// What the library lists for the GPU and for its description is the same.
 TEST_F(Cudnn, ADescriptionStandsForTheGpu) {
   const ConvProblem problem = parse_conv_problem("conv_fwd:8x64x28x28:64x3x3:bf16:nhwgc:pad=1");
-  const auto here = harvest_convs({problem}, {.widen = 0});
-  const auto described = harvest_convs({problem}, {.widen = 0, .gpu = describe_cudnn_gpu()});
+  const auto here = harvest({problem}, {.widen = 0});
+  const auto described = harvest({problem}, {.widen = 0, .gpu = describe_cudnn_gpu()});
   EXPECT_EQ(here[0].suggested, described[0].suggested);
 }
 

@@ -397,7 +397,7 @@ TEST_F(CudaBackendTest, HarvestIsWrittenAsRuleSetsThatReadBack) {
   };
   EXPECT_EQ(configs(path + ":harvested"), 8 + found[0].suggested.size());
   EXPECT_EQ(configs(path), 8 + found[0].suggested.size() + found[0].widened.size());
-  const KernelConfig widened = found[0].widened.front().kernel_config();
+  const KernelConfig widened = found[0].widened.front();
   EXPECT_TRUE(why_not({"cublaslt", signature, device_preset("h200"), path, ""}, widened).empty());
   EXPECT_FALSE(
       why_not({"cublaslt", signature, device_preset("h200"), path + ":harvested", ""}, widened).empty());

@@ -271,10 +271,9 @@ TEST_F(CudnnTest, TheDispatcherRunsConvolutionsInManyThreads) {
 TEST_F(CudnnTest, HarvestIsWrittenAsRuleSetsThatReadBack) {
   const test::TemporaryFolder folder;
   for (const bool described : {false, true}) {
-    const auto found =
-        harvest_convs({conv("conv_fwd:3x8x6x6:8x3x3:bf16"), conv("conv_fwd:3x7x6x6:8x3x3:bf16"),
-                       conv("conv_fwd:3x8x6x6:8x3x3:fp16")},
-                      {.gpu = described ? "{}" : ""});
+    const auto found = harvest({conv("conv_fwd:3x8x6x6:8x3x3:bf16"), conv("conv_fwd:3x7x6x6:8x3x3:bf16"),
+                                conv("conv_fwd:3x8x6x6:8x3x3:fp16")},
+                               {.gpu = described ? "{}" : ""});
     ASSERT_EQ(found.size(), 2u);
     EXPECT_EQ(found[0].problems, 2u);
     // Engine 1 three times, 3, 4, 0 and 63, whose number only a rule of the family excludes.
@@ -294,12 +293,10 @@ TEST_F(CudnnTest, HarvestIsWrittenAsRuleSetsThatReadBack) {
     EXPECT_EQ(configs(path), 10u + 6 + 3);
     EXPECT_EQ(configs(path, "c.suggestion == 0 and deterministic"), 9u);
   }
-  EXPECT_EQ(harvest_convs({conv("conv_fwd:3x8x6x6:8x3x3:bf16")}, {.deterministic = true})[0].suggested.size(),
-            6u);
-  EXPECT_THROW(harvest_convs({conv("conv_fwd:1x8x6x6:8x3x3"), conv("conv_bwd_data:1x8x6x6:8x3x3")}, {}),
-               Error);
-  EXPECT_THROW(harvest_convs({conv("conv_fwd:1x8x6x6:8x3x3:fp8")}, {}), Error);
-  EXPECT_THROW(harvest_convs({conv("conv_fwd:1x8x6x6:8x3x3")}, {.gpu = "no description"}), Error);
+  EXPECT_EQ(harvest({conv("conv_fwd:3x8x6x6:8x3x3:bf16")}, {.deterministic = true})[0].suggested.size(), 6u);
+  EXPECT_THROW(harvest({conv("conv_fwd:1x8x6x6:8x3x3"), conv("conv_bwd_data:1x8x6x6:8x3x3")}, {}), Error);
+  EXPECT_THROW(harvest({conv("conv_fwd:1x8x6x6:8x3x3:fp8")}, {}), Error);
+  EXPECT_THROW(harvest({conv("conv_fwd:1x8x6x6:8x3x3")}, {.gpu = "no description"}), Error);
 }
 
 /// Output of `kscout run` of a convolution, in a process of its own, because a library is loaded once.

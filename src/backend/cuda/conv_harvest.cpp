@@ -6,9 +6,6 @@
 #include "backend/cuda/cudnn_graph.h"
 #include "backend/cuda/harvest.h"
 #include "core/fail.h"
-#include "core/indexing.h"
-#include "family/family_file.h"
-#include "family/legality.h"
 
 namespace kscout {
 
@@ -19,14 +16,14 @@ constexpr std::size_t kShown = 8;  // number of problems that a value of kernel_
 /// Collects the engine configs of one signature.
 class ConvHarvester {
  public:
-  ConvHarvester(const cudnn::Target& target, std::vector<ConvProblem> problems,
-                const ConvHarvestOptions& options)
-      : target_(target), problems_(std::move(problems)), options_(options) {}
+  ConvHarvester(const cudnn::Target& target, const std::vector<Problem>& problems,
+                const HarvestOptions& options)
+      : target_(target), problems_(problems), options_(options) {}
 
-  ConvHarvest run() {
+  Harvest run() {
     found_.signature = signature_of(problems_.front());
     found_.problems = problems_.size();
-    for (const ConvProblem& problem : problems_) list(cudnn::ConvGraph(problem, target_));
+    for (const Problem& problem : problems_) list(cudnn::ConvGraph(problem.conv(), target_));
     if (found_.suggested.empty()) {
       fail(Errc::unsupported, "cuDNN suggests no config for any of {} problems like {}", problems_.size(),
            print(problems_.front()));
@@ -41,7 +38,7 @@ class ConvHarvester {
       for (const cudnn::EngineConfig& config : graph.suggestions(mode, &found_.unnamed)) {
         if (!known_.insert(key(config.named)).second) continue;
         if (admitted(config)) {
-          found_.suggested.push_back(versioned(config.named));
+          found_.suggested.push_back(key(config.named));
         } else {
           ++found_.barred;
         }
@@ -54,7 +51,7 @@ class ConvHarvester {
     std::vector<cudnn::ConvGraph> graphs;
     const std::size_t step = std::max<std::size_t>(1, problems_.size() / kShown);
     for (std::size_t i = 0; i < problems_.size() && graphs.size() < kShown; i += step)
-      graphs.emplace_back(problems_[i], target_);
+      graphs.emplace_back(problems_[i].conv(), target_);
     for (const auto& [engine, range] : compiled_engines(graphs)) {
       for (std::int64_t value = range.minimum; value <= range.maximum; value += range.stride) {
         if (found_.widened.size() == options_.widen) return;
@@ -63,7 +60,7 @@ class ConvHarvester {
         config.knob[kCudnnKernelCfg] = static_cast<std::int32_t>(value) + 1;
         if (!known_.insert(key(config)).second) continue;
         if (std::ranges::any_of(graphs, [&](const auto& graph) { return accepted(graph, config); })) {
-          found_.widened.push_back(versioned(config));
+          found_.widened.push_back(key(config));
         } else {
           ++found_.refused;
         }
@@ -104,61 +101,25 @@ class ConvHarvester {
     return numerical_refusal(config, found_.signature.dtype_a, options_.deterministic).empty();
   }
 
-  KernelConfig key(const CudnnConfig& config) const { return config.kernel_config(found_.signature.op); }
-  static CudnnConfig versioned(CudnnConfig config) {
+  KernelConfig key(CudnnConfig config) const {
     config.version = cudnn::version();
-    return config;
+    return config.kernel_config(found_.signature.op);
   }
 
   const cudnn::Target& target_;
-  std::vector<ConvProblem> problems_;
-  ConvHarvestOptions options_;
+  const std::vector<Problem>& problems_;
+  const HarvestOptions& options_;
   std::unordered_set<KernelConfig> known_;
-  ConvHarvest found_;
+  Harvest found_;
 };
 
 }  // namespace
 
-std::vector<ConvHarvest> harvest_convs(const std::vector<Problem>& problems,
-                                       const ConvHarvestOptions& options) {
-  if (problems.empty()) fail(Errc::invalid_argument, "no problems to ask the library about");
-  const std::vector<Signature> signatures = signatures_of(problems);
-  for (const Signature& signature : signatures) {
-    if (signature.op != signatures.front().op)
-      fail(Errc::invalid_argument,
-           "a harvest is of one operation: {} and {} were given; harvest each by itself",
-           word(signatures.front().op), word(signature.op));
-    check_signature(cudnn_provider(), signature);
-  }
-  if (options.gpu.empty()) cuda::open_module();
+Harvest cuda::harvest_convs(const std::vector<Problem>& problems, const HarvestOptions& options) {
+  if (options.gpu.empty()) open_module();
   const cudnn::Target target =
       options.gpu.empty() ? cudnn::Target::gpu() : cudnn::Target::described(options.gpu);
-  std::vector<ConvHarvest> harvests;
-  for (const Signature& signature : signatures) {
-    std::vector<ConvProblem> alike;
-    for (const Problem& problem : problems) {
-      if (signature_of(problem) == signature) alike.push_back(problem.conv());
-    }
-    harvests.push_back(ConvHarvester(target, std::move(alike), options).run());
-  }
-  return harvests;
-}
-
-std::string rule_set_text(const std::vector<ConvHarvest>& harvests) {
-  const auto blocks = [&](std::vector<CudnnConfig> ConvHarvest::*found) {
-    std::vector<ExplicitBlock> out;
-    for (const ConvHarvest& one : harvests) {
-      ExplicitBlock& block = out.emplace_back(ExplicitBlock{one.signature, {}});
-      for (const CudnnConfig& config : one.*found)
-        block.configs.push_back(config.kernel_config(one.signature.op));
-    }
-    return out;
-  };
-  return rule_sets_text("cudnn", harvests.front().signature.op,
-                        {{"harvested", "engine configs that the library's heuristics listed for some problem",
-                          "default", blocks(&ConvHarvest::suggested)},
-                         {"widened", "and kernels that engines compile at run time", "harvested",
-                          blocks(&ConvHarvest::widened)}});
+  return ConvHarvester(target, problems, options).run();
 }
 
 std::string describe_cudnn_gpu() {

@@ -222,31 +222,31 @@ namespace kscout::cuda {
 
 namespace {
 
+/// Calls a function of the module on the open GPU. Throws the errors of check().
+template <class... Parameters, class... Arguments>
+void call(CallStatus (Module::*function)(Parameters...) noexcept, Arguments... arguments) {
+  Module& module = open_module();
+  check(module, (module.*function)(arguments...));
+}
+
 class GpuMemory final : public Memory {
  public:
   MemorySpace space() const noexcept override { return {MemoryKind::cuda, used_cuda_device()}; }
   void* allocate(std::size_t bytes) override {
-    Module& module = open_module();
     void* memory = nullptr;
-    check(module, module.allocate(bytes, &memory));
+    call(&Module::allocate, bytes, &memory);
     return memory;
   }
   void release(void* memory) noexcept override { load_module().release(memory); }
-  void copy(const MatrixCopy& copy, Stream stream) override {
-    Module& module = open_module();
-    check(module, module.copy(copy, stream.handle));
-  }
+  void copy(const MatrixCopy& copy, Stream stream) override { call(&Module::copy, copy, stream.handle); }
   void set(void* to, std::byte value, std::size_t bytes, Stream stream) override {
-    Module& module = open_module();
-    check(module, module.set(to, std::to_integer<std::uint8_t>(value), bytes, stream.handle));
+    call(&Module::set, to, std::to_integer<std::uint8_t>(value), bytes, stream.handle);
   }
   void read(void* to_host, const void* from, std::size_t bytes, Stream stream) override {
-    Module& module = open_module();
-    check(module, module.read(to_host, from, bytes, stream.handle));
+    call(&Module::read, to_host, from, bytes, stream.handle);
   }
   void write(void* to, const void* from_host, std::size_t bytes, Stream stream) override {
-    Module& module = open_module();
-    check(module, module.write(to, from_host, bytes, stream.handle));
+    call(&Module::write, to, from_host, bytes, stream.handle);
   }
 };
 
@@ -256,9 +256,8 @@ class GpuInstruments final : public Instruments {
 
   double memory_bytes() override {
     if (memory_bytes_ == 0) {
-      Module& module = open_module();
       Facts facts;
-      check(module, module.facts(used_cuda_device(), &facts));
+      call(&Module::facts, used_cuda_device(), &facts);
       memory_bytes_ = 0.75 * facts.memory_bytes;
     }
     return memory_bytes_;
@@ -273,16 +272,13 @@ class GpuInstruments final : public Instruments {
     std::vector<std::uint32_t> flips;
     for (std::int64_t block = 0; block < count; block += kFillBlock)
       flips.push_back(fill_flips(operand, seed, block));
-    Module& module = open_module();
-    check(module, module.fill(dtype, data, count, operand, flips.data()));
+    call(&Module::fill, dtype, data, count, operand, flips.data());
   }
 
   void gather(DType dtype, const void* data, std::span<const std::int64_t> indices,
               std::span<double> out) override {
-    Module& module = open_module();
     if (indices.empty()) return;
-    check(module,
-          module.gather(dtype, data, indices.data(), static_cast<std::int64_t>(indices.size()), out.data()));
+    call(&Module::gather, dtype, data, indices.data(), static_cast<std::int64_t>(indices.size()), out.data());
   }
 
   Product multiply(const MatrixView& view, const void* data, std::int64_t items, std::span<const double> x,
@@ -291,42 +287,36 @@ class GpuInstruments final : public Instruments {
     Product out;
     out.value.resize(rows);
     if (squares != Squares::none) out.squares.resize(rows);
-    Module& module = open_module();
-    check(module,
-          module.multiply(view, data, items, x.data(), x.size() != static_cast<std::size_t>(view.columns),
-                          squares, out.value.data(), out.squares.data()));
+    call(&Module::multiply, view, data, items, x.data(), x.size() != static_cast<std::size_t>(view.columns),
+         squares, out.value.data(), out.squares.data());
     return out;
   }
 
-  void evict(std::span<const Region>) override {
-    Module& module = open_module();
-    check(module, module.evict());
-  }
+  void evict(std::span<const Region>) override { call(&Module::evict); }
 
   /// One call is timed between two events in the stream. Several calls are captured into a graph and
   /// replayed, because a short kernel would end before the program has enqueued the next one.
   double time_us(Launch& launch, const Buffers& buffers, void* workspace, int calls) override {
-    Module& module = open_module();
     if (calls > 1) {
       void* stream = nullptr;
-      check(module, module.capture(&stream));
+      call(&Module::capture, &stream);
       try {
         for (int i = 0; i < calls; ++i) launch.run(buffers, workspace, {stream});
       } catch (...) {
-        module.end_capture();
+        open_module().end_capture();
         throw;
       }
-      check(module, module.end_capture());
+      call(&Module::end_capture);
     }
-    check(module, module.stamp(0));
+    call(&Module::stamp, 0);
     if (calls > 1) {
-      check(module, module.replay());
+      call(&Module::replay);
     } else {
       launch.run(buffers, workspace);
     }
-    check(module, module.stamp(1));
+    call(&Module::stamp, 1);
     double us = 0;
-    check(module, module.elapsed(&us));
+    call(&Module::elapsed, &us);
     return us / calls;
   }
 

@@ -1,6 +1,7 @@
 #include "backend/cuda/harvest.h"
 
 #include <algorithm>
+#include <iterator>
 #include <span>
 #include <unordered_set>
 
@@ -11,6 +12,7 @@
 #include "core/indexing.h"
 #include "family/family_file.h"
 #include "family/legality.h"
+#include "provider/cudnn/cudnn.h"
 
 namespace kscout {
 
@@ -24,10 +26,9 @@ constexpr std::int32_t kSplits[] = {1, 2, 3, 4, 6, 8, 12, 16};
 /// Collects the algorithms of one signature.
 class Harvester {
  public:
-  Harvester(Module& module, std::vector<GemmProblem> problems, std::int32_t version,
-            const HarvestOptions& options)
-      : module_(module), problems_(std::move(problems)), version_(version), options_(options) {
-    for (const GemmProblem& problem : problems_) shapes_.push_back(shape_of(problem));
+  Harvester(const std::vector<Problem>& problems, const HarvestOptions& options)
+      : problems_(problems), options_(options) {
+    for (const Problem& problem : problems_) shapes_.push_back(shape_of(problem.gemm()));
     const std::size_t step = std::max<std::size_t>(1, shapes_.size() / kChecked);
     for (std::size_t i = 0; i < shapes_.size() && shown_.size() < kChecked; i += step) shown_.push_back(i);
   }
@@ -51,7 +52,7 @@ class Harvester {
       cuda::check(module_, answer);
       for (const CublasLtConfig& one : std::span(list).first(static_cast<std::size_t>(count))) {
         if (!add(one)) continue;
-        found_.suggested.push_back(one);
+        found_.suggested.push_back(one.kernel_config());
         seeds_.push_back(one);
       }
     }
@@ -86,7 +87,7 @@ class Harvester {
       if (found_.widened.size() == options_.widen) break;
       if (!add(one)) continue;
       if (accepted(one)) {
-        found_.widened.push_back(one);
+        found_.widened.push_back(one.kernel_config());
       } else {
         ++found_.refused;
       }
@@ -150,10 +151,10 @@ class Harvester {
     }
   }
 
-  Module& module_;
-  std::vector<GemmProblem> problems_;
-  std::int32_t version_;
-  HarvestOptions options_;
+  Module& module_ = open_module();
+  std::int32_t version_ = gpu_facts().cublaslt_version;
+  const std::vector<Problem>& problems_;
+  const HarvestOptions& options_;
   std::vector<MatmulShape> shapes_;
   std::vector<std::size_t> shown_;
   std::vector<CublasLtConfig> seeds_;
@@ -173,34 +174,37 @@ bool cuda::takes(Module& module, const MatmulShape& shape, const CublasLtConfig&
 
 std::vector<Harvest> harvest(const std::vector<Problem>& problems, const HarvestOptions& options) {
   if (problems.empty()) fail(Errc::invalid_argument, "no problems to ask the library about");
-  Module& module = open_module();
-  const std::int32_t version = std::stoi(cuda_backend().versions().at("cublaslt_version"));
+  const Op op = problems.front().op();
+  const std::vector<Signature> signatures = signatures_of(problems);
+  for (const Signature& signature : signatures) {
+    if (signature.op != op)
+      fail(Errc::invalid_argument,
+           "a harvest is of one operation: {} and {} were given; harvest each by itself", word(op),
+           word(signature.op));
+    check_signature(op == Op::gemm ? cublaslt_provider() : cudnn_provider(), signature);
+  }
   std::vector<Harvest> harvests;
-  for (const Signature& signature : signatures_of(problems)) {
-    check_signature(cublaslt_provider(), signature);
-    std::vector<GemmProblem> alike;
-    for (const Problem& problem : problems) {
-      if (signature_of(problem) == signature) alike.push_back(problem.gemm());
-    }
-    harvests.push_back(Harvester(module, std::move(alike), version, options).run());
+  for (const Signature& signature : signatures) {
+    std::vector<Problem> alike;
+    std::ranges::copy_if(problems, std::back_inserter(alike),
+                         [&](const Problem& problem) { return signature_of(problem) == signature; });
+    harvests.push_back(op == Op::gemm ? Harvester(alike, options).run() : harvest_convs(alike, options));
   }
   return harvests;
 }
 
 std::string rule_set_text(const std::vector<Harvest>& harvests) {
-  const auto blocks = [&](std::vector<CublasLtConfig> Harvest::*found) {
+  const auto blocks = [&](std::vector<KernelConfig> Harvest::*found) {
     std::vector<ExplicitBlock> out;
-    for (const Harvest& one : harvests) {
-      ExplicitBlock& block = out.emplace_back(ExplicitBlock{one.signature, {}});
-      for (const CublasLtConfig& config : one.*found) block.configs.push_back(config.kernel_config());
-    }
+    for (const Harvest& one : harvests) out.push_back({one.signature, one.*found});
     return out;
   };
+  const ConfigSpace& space = *harvests.front().suggested.front().space;
   return rule_sets_text(
-      "cublaslt", Op::gemm,
-      {{"harvested", "algorithms that the library's heuristic suggested for some problem", "default",
+      space.provider, space.op,
+      {{"harvested", "configs that the library's heuristics listed for some problem", "default",
         blocks(&Harvest::suggested)},
-       {"widened", "and their neighbours that the library accepts", "harvested", blocks(&Harvest::widened)}});
+       {"widened", "and further ones that the library accepts", "harvested", blocks(&Harvest::widened)}});
 }
 
 }  // namespace kscout

@@ -16,72 +16,52 @@
 
 #include "backend/cuda/module.h"
 #include "provider/cublaslt/cublaslt.h"
-#include "provider/cudnn/cudnn.h"
 
 namespace kscout {
 
 struct HarvestOptions {
-  int suggestions = 64;     ///< number of suggestions to request per problem
-  std::size_t widen = 256;  ///< maximum number of additional algorithms per signature
-  std::uint64_t seed = 1;   ///< seed for choosing `widen` algorithms when more exist
-};
-
-/// Algorithms of one signature, in the order in which they were found.
-struct Harvest {
-  Signature signature;
-  std::size_t problems = 0;
-  std::vector<CublasLtConfig> suggested;  ///< suggested by the heuristic for some problem
-  /// Algorithms that the library accepts for some problem. Each differs from a suggested one in one
-  /// attribute, or has an algorithm id that was never suggested.
-  std::vector<CublasLtConfig> widened;
-  std::size_t refused = 0;  ///< neighbours that the library refused for all tested problems
-};
-
-namespace cuda {
-/// Whether cuBLASLt takes the algorithm for a shape.
-bool takes(Module& module, const MatmulShape& shape, const CublasLtConfig& config);
-}  // namespace cuda
-
-/// One entry per signature of the problems. Throws unsupported (no GPU, or signatures that the library does
-/// not compute), device_failure.
-std::vector<Harvest> harvest(const std::vector<Problem>& problems, const HarvestOptions& options);
-
-/// Rule sets `harvested` (the suggested algorithms) and `widened` (all), in the format of
-/// docs/formats/family.md.
-std::string rule_set_text(const std::vector<Harvest>& harvests);
-
-// ---- The engine configs of cuDNN, for convolutions of one direction. Needs no GPU with a description of
-// one: describe_cudnn_gpu() writes it on a machine that has the GPU, and only the library is needed to read
-// it.
-
-struct ConvHarvestOptions {
+  int suggestions = 64;        ///< number of suggestions to request of cuBLASLt per problem
   std::size_t widen = 256;     ///< maximum number of additional configs per signature
-  bool deterministic = false;  ///< leave out configs that may give other bits in each run
-  std::string gpu = {};        ///< description of a GPU; empty: the GPU of this machine
+  std::uint64_t seed = 1;      ///< seed for choosing `widen` algorithms of cuBLASLt when more exist
+  bool deterministic = false;  ///< of cuDNN: leave out configs that may give other bits in each run
+  /// Of cuDNN: description of a GPU by describe_cudnn_gpu(), with which none is needed here; empty: the GPU
+  /// of this machine.
+  std::string gpu = {};
 };
 
 /// Configs of one signature, in the order in which they were found.
-struct ConvHarvest {
+struct Harvest {
   Signature signature;
   std::size_t problems = 0;
-  std::vector<CudnnConfig> suggested;  ///< listed by mode a, b or fallback for some problem
-  /// Values of knob kernel_cfg that engines compiling at run time accept for some problem, and that no list
-  /// had.
-  std::vector<CudnnConfig> widened;
-  std::size_t refused = 0;  ///< such values that the library refused for all tested problems
+  std::vector<KernelConfig> suggested;  ///< listed by a heuristic for some problem
+  /// Configs that the library accepts for some problem. Of cuBLASLt each differs from a suggested algorithm
+  /// in one attribute, or has an algorithm id that was never suggested; of cuDNN they are values of knob
+  /// kernel_cfg of engines that compile at run time.
+  std::vector<KernelConfig> widened;
+  std::size_t refused = 0;  ///< such configs that the library refused for all tested problems
   std::size_t barred = 0;   ///< listed configs that numerical_refusal() excludes
   std::size_t unnamed = 0;  ///< listed configs with knobs that no axis holds
 };
 
-/// One entry per signature of the problems. Throws invalid_argument for problems of several directions,
-/// unsupported (no GPU, no library, or types that it does not compute), device_failure.
-std::vector<ConvHarvest> harvest_convs(const std::vector<Problem>& problems,
-                                       const ConvHarvestOptions& options);
+/// One entry per signature of the problems, which are GEMMs or convolutions of one direction. Throws
+/// invalid_argument for others, unsupported (no GPU, no library, or types that it does not compute),
+/// device_failure.
+std::vector<Harvest> harvest(const std::vector<Problem>& problems, const HarvestOptions& options);
 
-/// Rule sets `harvested` and `widened`, as for GEMMs.
-std::string rule_set_text(const std::vector<ConvHarvest>& harvests);
+/// Rule sets `harvested` (the suggested configs) and `widened` (all), in the format of
+/// docs/formats/family.md.
+std::string rule_set_text(const std::vector<Harvest>& harvests);
 
-/// The GPU of this machine as text, for ConvHarvestOptions::gpu. Opens the GPU.
+/// The GPU of this machine as text, for HarvestOptions::gpu. Opens the GPU.
 std::string describe_cudnn_gpu();
+
+namespace cuda {
+
+/// Whether cuBLASLt takes the algorithm for a shape.
+bool takes(Module& module, const MatmulShape& shape, const CublasLtConfig& config);
+/// The harvest of convolutions of one signature.
+Harvest harvest_convs(const std::vector<Problem>& problems, const HarvestOptions& options);
+
+}  // namespace cuda
 
 }  // namespace kscout

@@ -23,6 +23,8 @@ constexpr std::tuple kHopperFields{&HopperConfig::tile_n, &HopperConfig::cluster
 static_assert(std::tuple_size_v<decltype(kHopperFields)> == std::size(kHopperAxes));
 constexpr auto kHopperName = parts_of(kHopperTable);
 
+constexpr ConfigSpace kHopperGemmSpace{"hopper", Op::gemm, kHopperAxes};
+
 // A convolution has these axes too.
 constexpr ConfigSpace kHopperConvSpaces[] = {{"hopper", Op::conv_fwd, kHopperAxes},
                                              {"hopper", Op::conv_bwd_data, kHopperAxes},
@@ -40,6 +42,7 @@ constexpr std::span kHopperGroupedAxes = std::span(kHopperAxes).first<2>();
 constexpr std::tuple kHopperGroupedFields{&HopperConfig::tile_n, &HopperConfig::cluster};
 static_assert(std::tuple_size_v<decltype(kHopperGroupedFields)> == std::size(kHopperGroupedAxes));
 constexpr std::span kHopperGroupedName = std::span(kHopperName).first<2>();
+constexpr ConfigSpace kHopperGroupedSpace{"hopper", Op::grouped_gemm, kHopperGroupedAxes};
 constexpr std::string_view kHopperGroupedPrefix = "hopper_grouped_gemm_";
 
 /// Number of trait `algorithm`, above those of cuBLASLt and CUTLASS.
@@ -47,7 +50,7 @@ constexpr std::int32_t kHopperAlgorithm = 1100;
 
 class HopperProvider final : public NvidiaGemmProvider {
  public:
-  HopperProvider() : NvidiaGemmProvider(hopper_gemm_space) {}
+  HopperProvider() : NvidiaGemmProvider(kHopperGemmSpace) {}
   std::string_view help() const noexcept override {
     return "kernels for Hopper: GEMMs with lines at any address, grouped GEMMs, convolutions of one group; "
            "run by backend cuda";
@@ -59,12 +62,12 @@ class HopperProvider final : public NvidiaGemmProvider {
   }
   const ConfigSpace& space(Op op) const override {
     if (is_direction(op)) return conv_space(op);
-    return op == Op::grouped_gemm ? hopper_grouped_space : NvidiaGemmProvider::space(op);
+    return op == Op::grouped_gemm ? kHopperGroupedSpace : NvidiaGemmProvider::space(op);
   }
   bool built_in() const noexcept override { return true; }
   std::string print(const Signature& signature, const KernelConfig& config) const override {
     HopperConfig::from(config);  // throws for a value that no name can hold
-    if (config.space == &hopper_gemm_space) return name_of(signature, config, kHopperName);
+    if (config.space == &kHopperGemmSpace) return name_of(signature, config, kHopperName);
     check_signature(*this, signature);
     if (is_conv(config)) {
       std::string text = fmt::format("hopper_{}", conv_signature_text(signature));
@@ -88,9 +91,9 @@ class HopperProvider final : public NvidiaGemmProvider {
       return result;
     }
     in.literal(kHopperGroupedPrefix);
-    NamedConfig result{read_gemm_signature(in, "__"), KernelConfig(hopper_grouped_space)};
+    NamedConfig result{read_gemm_signature(in, "__"), KernelConfig(kHopperGroupedSpace)};
     result.signature.op = Op::grouped_gemm;
-    in.check_signature(hopper_grouped_space, result.signature);
+    in.check_signature(kHopperGroupedSpace, result.signature);
     read_axes(in, result.config, kHopperGroupedName);
     return result;
   }
@@ -120,22 +123,15 @@ class HopperProvider final : public NvidiaGemmProvider {
 
 }  // namespace
 
-constexpr ConfigSpace hopper_gemm_space{"hopper", Op::gemm, kHopperAxes};
-constexpr ConfigSpace hopper_grouped_space{"hopper", Op::grouped_gemm, kHopperGroupedAxes};
-
 const Provider& hopper_provider() {
   static const HopperProvider provider;
   return provider;
 }
 
 HopperConfig HopperConfig::from(const KernelConfig& config) {
-  if (config.space == &hopper_grouped_space)
-    return typed_config(config, hopper_grouped_space, kHopperGroupedFields);
-  return typed_config(config, is_conv(config) ? *config.space : hopper_gemm_space, kHopperFields);
-}
-
-KernelConfig HopperConfig::kernel_config() const {
-  return untyped_config(*this, hopper_gemm_space, kHopperFields);
+  if (config.space == &kHopperGroupedSpace)
+    return typed_config(config, kHopperGroupedSpace, kHopperGroupedFields);
+  return typed_config(config, is_conv(config) ? *config.space : kHopperGemmSpace, kHopperFields);
 }
 
 }  // namespace kscout

@@ -26,11 +26,8 @@ struct HopperConfig {
 
   /// Throws invalid_argument when the config belongs to another space or an axis is unknown.
   static HopperConfig from(const KernelConfig& config);
-  /// Of a GEMM.
-  KernelConfig kernel_config() const;
 };
 
-extern const ConfigSpace hopper_gemm_space, hopper_grouped_space;
 const Provider& hopper_provider();
 
 }  // namespace kscout
