@@ -107,8 +107,7 @@ TEST(TunableOp, NamesAreThoseOfPyTorch) {
       {"gemm:4x5x6:fp8:rcr:batch=2", "of a batch with 8-bit floats"},
       {"gemm:0x5x6:bf16", "without elements"}};
   for (const auto& [problem, why] : nameless)
-    test::expect_error(Errc::unsupported, why,
-                       [&problem = problem] { tunableop_key(parse_problem(problem)); });
+    test::expect_error(Errc::unsupported, why, [&given = problem] { tunableop_key(parse_problem(given)); });
 }
 
 TEST(TunableOp, ReadsBackWhatItNames) {
@@ -174,7 +173,7 @@ TEST(TunableOp, WrongLinesAreErrors) {
       {"GemmStridedBatchedTunableOp_Half_TN,tn_4_2_3_ld_3_3_4", "has no batch"}};
   for (const auto& [line, message] : wrong)
     test::expect_error(Errc::corrupt_data, message,
-                       [&line = line] { read_tunableop("Validator,A,1\n" + line + "\n", "f"); });
+                       [&given = line] { read_tunableop("Validator,A,1\n" + given + "\n", "f"); });
   test::expect_error(Errc::corrupt_data, "f: no GEMM in 1 lines; left out: 1 with a wildcard (line 1)",
                      [] { read_tunableop("GemmTunableOp_Half_TN,tn_*_2_3\n", "f"); });
 }

@@ -138,7 +138,7 @@ TEST(TunedTables, WrongRowsOfHipblasltAreErrors) {
       {header + "\nN,N,1,4,5,6,f16_r,f16_r,f16_r,f32_r,7\nN,N,1,4,5,6,f16_r,f16_r,f16_r,f32_r,7",
        "f:3: values without a line of names"}};
   for (const auto& [text, message] : wrong)
-    test::expect_error(Errc::corrupt_data, message, [&text = text] { read_tuned_gemms(text, "f"); });
+    test::expect_error(Errc::corrupt_data, message, [&given = text] { read_tuned_gemms(given, "f"); });
 }
 
 TEST(TunedTables, FindDatabasesReadBackByteForByte) {
@@ -176,7 +176,7 @@ TEST(TunedTables, WrongLinesOfFindDatabasesAreErrors) {
                                                     {"A=x:1,0,a", "problem A is given twice"}};
   for (const auto& [line, message] : wrong)
     test::expect_error(Errc::corrupt_data, message,
-                       [&line = line] { read_find_db("A=x:1,0,a\n" + line + "\nC=x:1,0,a\n", "f"); });
+                       [&given = line] { read_find_db("A=x:1,0,a\n" + given + "\nC=x:1,0,a\n", "f"); });
 }
 
 }  // namespace
