@@ -22,7 +22,7 @@ static int is_right(float value) {
   int right = 1;
   for (int i = 0; i < kSize * kSize; ++i) a[i] = 1, b[i] = value, c[i] = -1;
   cblas_sgemm(101, (int)value % 2 ? 112 : 111, 111, kSize, kSize, kSize, 1, a, kSize, b, kSize, 0, c, kSize);
-  for (int i = 0; i < kSize * kSize; ++i) right &= c[i] == kSize * value;
+  for (int i = 0; i < kSize * kSize; ++i) right &= c[i] == (float)kSize * value;
   free(memory);
   return right;
 }
