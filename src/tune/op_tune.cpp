@@ -300,22 +300,21 @@ std::size_t OpTune::measure_own(double budget_s) {
 
 TunedOp OpTune::run(double budget_s) {
   TunedOp done{.op = op_, .target = target_, .before = installed_.model, .candidate = folder_.candidate()};
-  if (harvests()) {
+  const auto within_budget = [&](const auto& measure) {
     const auto start = std::chrono::steady_clock::now();
-    if (!pilot_measured()) done.new_problems = measure_pilot(budget_s);
-    const std::size_t most = options_.max_problems;
-    plan_shortlist(most == 0 ? 0 : std::max<std::size_t>(most - done.new_problems, 1));
-    const double spent_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    done.measured_s = spent_s;
-    budget_s = std::max(budget_s - spent_s, 1.0);
-  }
-  if (own_plan_) {
-    const auto start = std::chrono::steady_clock::now();
-    done.new_problems += measure_own(budget_s);
+    measure();
     const double spent_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     done.measured_s += spent_s;
     budget_s = std::max(budget_s - spent_s, 1.0);
+  };
+  if (harvests()) {
+    within_budget([&] {
+      if (!pilot_measured()) done.new_problems = measure_pilot(budget_s);
+      const std::size_t most = options_.max_problems;
+      plan_shortlist(most == 0 ? 0 : std::max<std::size_t>(most - done.new_problems, 1));
+    });
   }
+  if (own_plan_) within_budget([&] { done.new_problems += measure_own(budget_s); });
   const fs::path sweep_folder = folder_.new_sweep();
   const auto earlier = tables_;
   MeasurementTable measured;

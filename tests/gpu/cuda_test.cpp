@@ -21,6 +21,7 @@
 #include "op/gemm/gemm_reference.h"
 #include "op/operands.h"
 #include "provider/cublaslt/cublaslt.h"
+#include "provider/hopper/hopper.h"
 
 namespace kscout {
 namespace {
@@ -265,6 +266,35 @@ TEST_F(Cuda, HopperKernelsComputeWhatWasAsked) {
     }
   }
   EXPECT_GT(ran, 300);
+}
+
+/// A config runs as its name says or not at all, where operands begin at the address of any element.
+TEST_F(Cuda, HopperTilesThatNeedAlignedOperandsRefuseOthers) {
+  if (gpu().device().arch != "sm_90") GTEST_SKIP() << "HOPPER KERNELS NOT TESTED: the GPU is no Hopper";
+  const GemmProblem problem = make_gemm(256, 512, 256, DType::bf16, Layout::rcr);
+  const Family family = enumerate({"hopper", signature_of(problem), gpu().device(), "default", ""});
+  GemmOperands operands(instruments_of(gpu()));
+  operands.make(problem, 7, {.unaligned = true});
+  const auto reference = make_reference(problem, operands);
+  int refused = 0;
+  for (std::size_t i = 0; i < family.configs.size(); ++i) {
+    const auto config = HopperConfig::from(family.configs[i]);
+    VerifiedLaunch one(gpu().prepare(problem, family.configs[i]), operands);
+    if (config.tile_n < 256 && config.cluster == 1) {
+      EXPECT_LE(one.verify(*reference).error, 1) << family.name(i);
+      continue;
+    }
+    ++refused;
+    try {
+      one.run();
+      ADD_FAILURE() << family.name(i) << " ran";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Errc::unsupported) << family.name(i);
+      EXPECT_NE(std::string_view(error.what()).find("multiples of 16 bytes"), std::string_view::npos)
+          << error.what();
+    }
+  }
+  EXPECT_GT(refused, 0);
 }
 
 /// Empty groups, groups smaller and larger than a tile, and sizes that are no multiples of one.
