@@ -271,7 +271,7 @@ TEST_F(Cuda, HopperKernelsComputeWhatWasAsked) {
 /// A config runs as its name says or not at all, where operands begin at the address of any element.
 TEST_F(Cuda, HopperTilesThatNeedAlignedOperandsRefuseOthers) {
   if (gpu().device().arch != "sm_90") GTEST_SKIP() << "HOPPER KERNELS NOT TESTED: the GPU is no Hopper";
-  const GemmProblem problem = make_gemm(256, 512, 256, DType::bf16, Layout::rcr);
+  const GemmProblem problem = make_gemm(256, 512, 2048, DType::bf16, Layout::rcr);
   const Family family = enumerate({"hopper", signature_of(problem), gpu().device(), "default", ""});
   GemmOperands operands(instruments_of(gpu()));
   operands.make(problem, 7, {.unaligned = true});
