@@ -42,7 +42,9 @@ class Draw {
 };
 
 Problem draw_gemm(Draw& draw, const Signature& of) {
-  GemmProblem p = make_gemm(draw.size(13), draw.size(13), draw.size(13), of.dtype_a, of.layout);
+  // Compilers evaluate arguments in different orders.
+  const std::int64_t k = draw.size(13), n = draw.size(13), m = draw.size(13);
+  GemmProblem p = make_gemm(m, n, k, of.dtype_a, of.layout);
   p.batch = draw.mostly(1, 1 + draw.below(12));
   p.dtype_b = of.dtype_b, p.dtype_c = of.dtype_c, p.dtype_acc = of.dtype_acc;
   p.epilogue = of.epilogue;
@@ -84,7 +86,8 @@ Problem draw_grouped_gemm(Draw& draw, const Signature& of) {
   std::vector<std::int64_t> rows(static_cast<std::size_t>(draw.size(7)));
   const std::int64_t octaves = draw.below(12);
   for (std::int64_t& one : rows) one = draw.below(4) == 0 ? 0 : draw.size(octaves);
-  return make_grouped_gemm(SizeList(rows), 8 * draw.size(10), 8 * draw.size(10), of.dtype_a, of.layout);
+  const std::int64_t k = 8 * draw.size(10), n = 8 * draw.size(10);
+  return make_grouped_gemm(SizeList(rows), n, k, of.dtype_a, of.layout);
 }
 
 /// The choices of one model: a line for each of the first problems, then hashes of all names.
