@@ -2,6 +2,7 @@
 #include "evaluate/evaluate.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <numeric>
@@ -357,18 +358,21 @@ Criterion above(std::string what, double value, double limit) {
 }
 
 std::vector<Criterion> target_criteria(Op op, const Summary& summary) {
-  const double mean = 100 * summary.mean, p10 = 100 * summary.p10;
-  switch (op) {
-    case Op::conv_fwd:
-      return {above("mean", mean, 90), above("p10", p10, 75),
-              above("picks that are the oracle", 100 * summary.hit_rate[0], 70)};
-    case Op::conv_bwd_data:
-    case Op::conv_bwd_weight:
-      return {above("mean", mean, 85)};
-    default:
-      break;
+  const std::array<double, 3> reached = {summary.mean, summary.p10, summary.hit_rate[0]};  // as Quality
+  std::vector<Criterion> criteria;
+  for (const QualityTarget& target : operation(op).quality_targets(op)) {
+    const double value = 100 * reached[static_cast<std::size_t>(target.quality)];
+    Criterion& one = criteria.emplace_back(above(std::string(word(target.quality)), value, target.percent));
+    if (!target.reached) continue;
+    one.limit = fmt::format(">= {} %", target.percent);
+    one.met = value >= target.percent;
   }
-  return {{"mean", mean, ">= 90 %", mean >= 90}, {"p10", p10, ">= 75 %", p10 >= 75}};
+  if (criteria.empty())
+    fail(
+        Errc::invalid_argument,
+        "--targets: the public tools ask nothing of models of {}; `kscout evaluate --min-mean` takes a limit",
+        operation(op).plural);
+  return criteria;
 }
 
 }  // namespace kscout

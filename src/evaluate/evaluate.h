@@ -191,8 +191,8 @@ bool all_met(std::span<const Criterion> criteria) noexcept;
 /// Requires a value above a limit; both in percent.
 Criterion above(std::string what, double value, double limit);
 
-/// The criteria of the public CK Tile tools for a model of the op. conv_fwd: mean > 90 %, P10 > 75 %, picks
-/// that are the oracle > 70 %; backward: mean > 85 %; GEMM: mean >= 90 %, P10 >= 75 %.
+/// What the public CK Tile tools ask of a model of the op (Operation::quality_targets). Throws
+/// invalid_argument where they ask nothing.
 std::vector<Criterion> target_criteria(Op op, const Summary& summary);
 
 }  // namespace kscout

@@ -13,6 +13,7 @@
 #include <functional>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -109,6 +110,25 @@ struct TuningRequest {
   double max_gflop, max_bytes;  ///< of one problem
   std::size_t count;            ///< roughly that many of each source
   std::uint64_t seed = 1;
+};
+
+/// A property that may set the runs with wrong results apart: a formula over the problem (p), its signature
+/// (s) and the config (c), and what it says.
+struct RunProperty {
+  std::string formula, in_words;
+};
+
+/// A limit of a model's quality that the public CK Tile tools ask for.
+enum class Quality : std::uint8_t { mean, p10, oracle_picks };
+template <>
+struct EnumWords<Quality> {
+  static constexpr std::string_view what = "quality";
+  static constexpr std::array<std::string_view, 3> words = {"mean", "p10", "picks that are the oracle"};
+};
+struct QualityTarget {
+  Quality quality;
+  double percent;
+  bool reached = false;  ///< the limit itself is enough
 };
 
 /// The constants of an operation.
@@ -211,6 +231,20 @@ class Operation : public OperationFacts {
   /// The problem with these fields set, as set_fields does.
   virtual Problem with_fields(const Problem& problem, std::span<const GivenField> given) const = 0;
 
+  /// Other signatures that a model of this one answers for on the device, because it orders their kernels as
+  /// well: the nearest first.
+  virtual std::vector<Signature> answers_for(const Signature& /*signature*/, const Device& /*device*/) const {
+    return {};
+  }
+  /// What the public CK Tile tools ask of a model of the op; nothing where they have none.
+  virtual std::vector<QualityTarget> quality_targets(Op /*op*/) const { return {}; }
+  /// Properties to describe wrong results by, the more specific first.
+  virtual std::vector<RunProperty> run_properties() const { return {}; }
+  /// The statements of a PyTorch program that compute the result `c`, the result in double precision `right`,
+  /// and `scale`, the same of absolute values; tensors are made with `**on`. Empty where no call of PyTorch
+  /// computes the problem.
+  virtual std::string pytorch(ProblemRef /*problem*/) const { return {}; }
+
   /// Name of the schema of models by default, and of its analytic time.
   virtual std::string_view schema(std::string_view provider, DeviceKind device) const noexcept = 0;
   virtual std::vector<Problem> tuning_problems(const TuningRequest& request) const = 0;
@@ -227,6 +261,10 @@ class Operation : public OperationFacts {
   /// Every name that set_fields takes: fields that are not derived, then general names.
   std::vector<std::string_view> given_names() const;
 };
+
+/// The signature with bf16 instead of fp16 or the reverse, in A and in operands of A's type; nothing where A
+/// has another type.
+std::optional<Signature> in_other_half(Signature signature) noexcept;
 
 /// All operations, GEMM first.
 std::span<const Operation* const> operations() noexcept;

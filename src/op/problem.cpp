@@ -27,6 +27,15 @@ void Problem::require(Op kind) const {
     fail(Errc::unsupported, "{}: supported for {} only", print(*this), operation(kind).plural);
 }
 
+std::optional<Signature> in_other_half(Signature signature) noexcept {
+  const DType type = signature.dtype_a;
+  if (type != DType::fp16 && type != DType::bf16) return std::nullopt;
+  for (DType* const one : {&signature.dtype_b, &signature.dtype_c, &signature.dtype_a}) {
+    if (*one == type) *one = type == DType::fp16 ? DType::bf16 : DType::fp16;
+  }
+  return signature;
+}
+
 Signature signature_of(ProblemRef problem) noexcept { return operation(problem.kind()).signature(problem); }
 double flop_count(ProblemRef problem) noexcept { return operation(problem.kind()).flops(problem); }
 double min_bytes(ProblemRef problem) noexcept { return operation(problem.kind()).bytes(problem); }

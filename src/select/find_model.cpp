@@ -11,6 +11,7 @@
 #include "core/files.h"
 #include "core/log.h"
 #include "core/owners.h"
+#include "op/operation.h"
 #include "select/model.h"
 
 // Folders of models in the build tree and in an installation; set by CMake.
@@ -40,9 +41,11 @@ void append_neighbours(const fs::path& file, std::vector<fs::path>& folders) {
 
 /// The types whose models answer for a type, the best first.
 std::vector<DType> answering_types(Op op, DType dtype, const Device& device) {
+  const Operation& of = operation(op);
   std::vector<DType> types = {dtype};
-  const auto other = other_half(dtype);
-  if (other && op != Op::grouped_gemm && device.vendor == "NVIDIA") types.push_back(*other);
+  for (const Signature& other : of.answers_for(signature_of(of.make(op, dtype)), device)) {
+    if (std::ranges::find(types, other.dtype_a) == types.end()) types.push_back(other.dtype_a);
+  }
   return types;
 }
 

@@ -42,46 +42,34 @@ void charge_setup(std::span<Ranked> ranking, std::size_t kept, std::int64_t call
   put_behind(ranking, kept);
 }
 
-/// A family's configs for the other 16-bit float. Nothing for other types, grouped GEMMs, and other devices
-/// than NVIDIA's GPUs.
-std::unique_ptr<const Family> twin_of(const Family& family) {
-  const std::optional<DType> other = other_half(family.signature.dtype_a);
-  if (!other || family.signature.op == Op::grouped_gemm || family.device.vendor != "NVIDIA") return nullptr;
-  auto twin = std::make_unique<Family>(family);
-  Signature& s = twin->signature;
-  for (DType* const type : {&s.dtype_b, &s.dtype_c}) {
-    if (*type == s.dtype_a) *type = *other;
-  }
-  s.dtype_a = *other;
-  return twin;
-}
-
-/// A family's configs for forward convolutions with a bias, which changes the order of cuDNN's configs
-/// little; rules refuse those of kernels that add none. Nothing for other families, and other devices than
-/// NVIDIA's GPUs.
-std::unique_ptr<const Family> biased_twin_of(const Family& family) {
-  const Signature& s = family.signature;
-  if (s.op != Op::conv_fwd || s.epilogue != Epilogue::none || family.device.vendor != "NVIDIA")
-    return nullptr;
-  auto twin = std::make_unique<Family>(family);
-  twin->signature.epilogue = Epilogue::bias;
-  return twin;
-}
-
 }  // namespace
 
 /// A model's data and its compiled parts.
 struct Model::Compiled {
   explicit Compiled(ModelData of) : data(std::move(of)) {
     for (std::size_t i = 0; i < data.families.size(); ++i) add(data.families[i], i);
-    for (std::size_t i = 0; i < data.families.size(); ++i) add_twin(twin_of(data.families[i]), i);
-    for (std::size_t i = 0, count = all.size(); i < count; ++i) add_twin(biased_twin_of(*all[i]), trained[i]);
+    add_twins();
     fast = std::vector<std::atomic<const FamilyForest*>>(all.size() * data.targets.size());
   }
-  void add_twin(std::unique_ptr<const Family> twin, std::size_t trained_as) {
-    if (!twin || std::ranges::find(all, twin->signature, &Family::signature) != all.end()) return;
-    add(*twin, trained_as);
-    twins.push_back(std::move(twin));
+  /// Adds the families' configs for signatures that they answer for: the nearest of each family first.
+  void add_twins() {
+    std::vector<std::vector<Signature>> others;
+    std::size_t most = 0;
+    for (const Family& family : data.families) {
+      others.push_back(operation(family.signature.op).answers_for(family.signature, family.device));
+      most = std::max(most, others.back().size());
+    }
+    for (std::size_t rank = 0; rank < most; ++rank) {
+      for (std::size_t i = 0; i < others.size(); ++i) {
+        if (rank >= others[i].size()) continue;
+        const Signature& signature = others[i][rank];
+        if (std::ranges::find(all, signature, &Family::signature) != all.end()) continue;
+        auto twin = std::make_unique<Family>(data.families[i]);
+        twin->signature = signature;
+        add(*twin, i);
+        twins.push_back(std::move(twin));
+      }
+    }
   }
   void add(const Family& family, std::size_t trained_as) {
     all.push_back(&family);

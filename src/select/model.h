@@ -255,13 +255,6 @@ class Model {
   std::shared_ptr<const Compiled> compiled_;
 };
 
-/// bf16 for fp16 and the reverse; nothing for other types. A model of GEMMs or convolutions of one answers
-/// for both on NVIDIA's GPUs (Model::families).
-constexpr std::optional<DType> other_half(DType dtype) noexcept {
-  if (dtype == DType::fp16) return DType::bf16;
-  return dtype == DType::bf16 ? std::optional(DType::fp16) : std::nullopt;
-}
-
 /// The device that a model answers for when none is named: the device that it was trained on, or this
 /// machine's CPU for a model for any CPU. Reads only a part of the file. Throws the errors of Model::load.
 Device model_device(const std::filesystem::path& folder_or_file);

@@ -10,6 +10,7 @@
 #include <kscout/provider.h>
 
 #include "core/fail.h"
+#include "op/operation.h"
 
 namespace kscout {
 namespace {
@@ -23,15 +24,10 @@ std::string library_name(std::string_view provider) {
   return provider == "cublaslt" ? "cuBLASLt" : provider == "cudnn" ? "cuDNN" : std::string(provider);
 }
 
-/// Whether PyTorch's own call computes such a problem: 8-bit floats need scales, and its convolutions pad
-/// both ends alike.
-bool has_torch_call(const Problem& problem) {
+/// Whether PyTorch computes with these types by itself: 8-bit floats need scales.
+bool has_torch_types(const Signature& s) {
   constexpr DType kTypes[] = {DType::bf16, DType::fp16, DType::fp32, DType::tf32};
-  const Signature s = signature_of(problem);
-  if (std::ranges::find(kTypes, s.dtype_a) == std::end(kTypes) || s.dtype_c != s.dtype_a) return false;
-  if (problem.is<GemmProblem>()) return s.epilogue == Epilogue::none && !s.accumulate;
-  const auto& p = problem.as<ConvProblem>();
-  return p.left_pad_d == p.right_pad_d && p.left_pad_h == p.right_pad_h && p.left_pad_w == p.right_pad_w;
+  return std::ranges::find(kTypes, s.dtype_a) != std::end(kTypes) && s.dtype_c == s.dtype_a;
 }
 
 std::string torch_dtype(DType dtype) {
@@ -40,61 +36,9 @@ std::string torch_dtype(DType dtype) {
       return "torch.bfloat16";
     case DType::fp16:
       return "torch.float16";
-    case DType::fp64:
-      return "torch.float64";
     default:
       return "torch.float32";
   }
-}
-
-/// An operand whose elements lie as in the problem: `row_major` or transposed.
-std::string torch_matrix(std::int64_t batch, std::int64_t rows, std::int64_t columns, bool row_major) {
-  const std::string items = batch > 1 ? fmt::format("{}, ", batch) : "";
-  return row_major ? fmt::format("torch.randn({}{}, {}, **on)", items, rows, columns)
-                   : fmt::format("torch.randn({}{}, {}, **on).mT", items, columns, rows);
-}
-
-std::string torch_gemm(const GemmProblem& p) {
-  const bool a_rows = p.layout == Layout::rcr || p.layout == Layout::rrr;
-  const bool b_rows = p.layout == Layout::rrr || p.layout == Layout::crr;
-  return fmt::format(
-      "a = {}\nb = {}\n"
-      "a[..., -8:] *= 40; b[..., -8:, :] *= 40  # the last elements of K count\n"
-      "c = (a @ b).double()\n"
-      "right, scale = a.double() @ b.double(), a.double().abs() @ b.double().abs()\n",
-      torch_matrix(p.batch, p.m, p.k, a_rows), torch_matrix(p.batch, p.k, p.n, b_rows));
-}
-
-std::string torch_conv(const ConvProblem& p) {
-  const bool deep = p.layout == Layout::ndhwgc || p.layout == Layout::ngcdhw;
-  const bool last = p.layout == Layout::nhwgc || p.layout == Layout::ndhwgc;
-  const auto axes = [&](std::int64_t d, std::int64_t h, std::int64_t w) {
-    return deep ? fmt::format("{}, {}, {}", d, h, w) : fmt::format("{}, {}", h, w);
-  };
-  const std::string format = !last  ? "torch.contiguous_format"
-                             : deep ? "torch.channels_last_3d"
-                                    : "torch.channels_last";
-  const std::string name = fmt::format("conv{}d", deep ? 3 : 2);
-  std::string text = fmt::format(
-      "x = torch.randn({}, {}, {}, **on).to(memory_format={})\n"
-      "w = torch.randn({}, {}, {}, **on).to(memory_format={})\n"
-      "how = dict(stride=({}), padding=({}), dilation=({}), groups={})\n"
-      "def conv(x, w): return torch.nn.functional.{}(x, w, **how)\n",
-      p.n, p.c, axes(p.d, p.h, p.w), format, p.k, p.c / p.g, axes(p.z, p.y, p.x), format,
-      axes(p.stride_d, p.stride_h, p.stride_w), axes(p.left_pad_d, p.left_pad_h, p.left_pad_w),
-      axes(p.dilation_d, p.dilation_h, p.dilation_w), p.g, name);
-  if (p.op == Op::conv_fwd)
-    return text +
-           "c, right = conv(x, w).double(), conv(x.double(), w.double())\n"
-           "scale = conv(x.double().abs(), w.double().abs())\n";
-  const char* const of = p.op == Op::conv_bwd_data ? "x" : "w";
-  return text + fmt::format(
-                    "g = torch.randn_like(conv(x, w))\n"
-                    "def gradient(x, w, g): return torch.autograd.grad(conv(x.requires_grad_(), "
-                    "w.requires_grad_()), {}, g)[0]\n"
-                    "c, wide = gradient(x, w, g).double(), [t.detach().double() for t in (x, w, g)]\n"
-                    "right, scale = gradient(*wide), gradient(*[t.detach().abs() for t in wide])\n",
-                    of);
 }
 
 }  // namespace
@@ -216,21 +160,20 @@ Reproduction reproduction(const WrongSuggestion& wrong) {
       "  std::printf(\"%s: %s\\n\", word(outcome.measured.status).data(), outcome.reason.c_str());\n"
       "}}\n",
       print(wrong.problem), config_name(signature, wrong.config));
-  if (!has_torch_call(wrong.problem)) return of;
+  const std::string call = operation(wrong.problem.kind()).pytorch(wrong.problem);
+  if (call.empty() || !has_torch_types(signature)) return of;
   const bool single = signature.dtype_a == DType::fp32 || signature.dtype_a == DType::tf32;
   of.pytorch = fmt::format(
       "import torch\n"
       "torch.manual_seed(0)\n"
       "{}"
-      "on = dict(device=\"cuda\", dtype={})\n",
+      "on = dict(device=\"cuda\", dtype={})\n"
+      "{}"
+      "print(torch.__version__, torch.cuda.get_device_name(), ((c - right).abs() / scale).max().item())\n",
       single ? fmt::format("torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = {}\n",
                            signature.dtype_a == DType::tf32 ? "True" : "False")
              : "",
-      torch_dtype(signature.dtype_a));
-  of.pytorch += wrong.problem.is<GemmProblem>() ? torch_gemm(wrong.problem.as<GemmProblem>())
-                                                : torch_conv(wrong.problem.as<ConvProblem>());
-  of.pytorch +=
-      "print(torch.__version__, torch.cuda.get_device_name(), ((c - right).abs() / scale).max().item())\n";
+      torch_dtype(signature.dtype_a), call);
   return of;
 }
 

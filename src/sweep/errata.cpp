@@ -12,61 +12,14 @@
 
 #include "expr/expr.h"
 #include "family/family_file.h"
+#include "op/operation.h"
 
 namespace kscout {
 namespace {
 
-/// A property that may set wrong results apart.
-struct Condition {
-  std::string formula, in_words;
-};
-
-std::vector<Condition> conditions_of_gemm() {
-  std::vector<Condition> all = {
-      {"ceil_div(ceil_div(p.k, c.tile_k), ceil_div(ceil_div(p.k, c.tile_k), max(c.split_k, 1))) != "
-       "max(c.split_k, 1)",
-       "a split-K slice has no tile of K"},
-      {"ceil_div(floor(p.k / max(c.split_k, 1)), c.tile_k) * max(c.split_k, 1) * c.tile_k < p.k",
-       "the split-K slices end before K"},
-      {"c.split_k > 1", "K is split"},
-      {"p.k > 4096", "K is above 4096"},
-      {"p.batch > 1", "there is a batch"}};
-  for (const int of : {2, 8, 16}) {
-    for (const char* const size : {"k", "n", "m"})
-      all.push_back({fmt::format("p.{} % {} != 0", size, of),
-                     fmt::format("{} is no multiple of {}", static_cast<char>(size[0] + 'A' - 'a'), of)});
-  }
-  return all;
-}
-
-std::vector<Condition> conditions_of_conv() {
-  std::vector<Condition> all = {
-      {"(p.left_pad_d != p.right_pad_d or p.left_pad_h != p.right_pad_h or p.left_pad_w != p.right_pad_w)",
-       "padding on the left and on the right differ"},
-      {"p.c == p.g", "there is one input channel per group"},
-      {"p.k == p.g", "there is one output channel per group"},
-      {"p.g > 1", "there are groups"},
-      {"p.z * p.y * p.x == 1", "the filter is 1x1"},
-      {"p.z * p.y * p.x > 1", "the filter is larger than 1x1"},
-      {"p.stride_d * p.stride_h * p.stride_w > 1", "there is a stride"},
-      {"p.dilation_d * p.dilation_h * p.dilation_w > 1", "there is a dilation"},
-      {"max(p.left_pad_h, p.left_pad_w) > 16", "the padding is above 16"},
-      {"(p.left_pad_h >= p.y * p.dilation_h or p.left_pad_w >= p.x * p.dilation_w)",
-       "the padding is as large as the filter"},
-      {"p.z > 1", "the filter is deep"},
-      {"p.n == 1", "there is one image"}};
-  for (const int of : {2, 8}) {
-    all.push_back({fmt::format("p.c / p.g % {} != 0", of),
-                   fmt::format("input channels per group are no multiple of {}", of)});
-    all.push_back({fmt::format("p.k / p.g % {} != 0", of),
-                   fmt::format("output channels per group are no multiple of {}", of)});
-  }
-  return all;
-}
-
 /// The conditions to try for an operation, the more specific first: of equally good ones the first is taken.
-std::vector<Condition> conditions_of(Op op) {
-  std::vector<Condition> all = op == Op::gemm ? conditions_of_gemm() : conditions_of_conv();
+std::vector<RunProperty> conditions_of(Op op) {
+  std::vector<RunProperty> all = operation(op).run_properties();
   for (const char* const type : {"bf16", "fp16", "fp8", "tf32", "fp32"})
     all.push_back({fmt::format("s.dtype_a == '{}'", type), fmt::format("A is {}", type)});
   return all;
@@ -148,7 +101,7 @@ class Cases {
   }
 
   const std::vector<const AuditedRun*>& runs_;
-  std::vector<Condition> conditions_;
+  std::vector<RunProperty> conditions_;
   std::vector<std::vector<bool>> met_;  ///< by run and condition
 };
 

@@ -26,6 +26,8 @@ TEST(Criteria, AreThoseOfTheOperation) {
   EXPECT_TRUE(all_met(target_criteria(Op::gemm, s)));
   s.mean = 0.85;
   EXPECT_FALSE(all_met(target_criteria(Op::conv_bwd_weight, s)));  // above, not at least
+  expect_error(Errc::invalid_argument, "models of grouped GEMMs",
+               [&] { target_criteria(Op::grouped_gemm, s); });
 }
 
 const std::vector<EvaluatedPick> kOld = {

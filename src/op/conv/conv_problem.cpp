@@ -6,6 +6,7 @@
 #include "core/fail.h"
 #include "core/field_text.h"
 #include "core/problem_text.h"
+#include "op/audit.h"
 #include "op/conv/conv_forms.h"
 #include "op/conv/conv_kind.h"
 #include "op/conv/conv_reference.h"
@@ -523,6 +524,25 @@ class ConvOperation final : public StructOperation<ConvProblem> {
     set_fields(problem, given);
     return problem;
   }
+
+  std::vector<Signature> answers_for(const Signature& signature, const Device& device) const override {
+    std::vector<Signature> others;
+    if (device.vendor != "NVIDIA") return others;  // measured there only
+    if (const auto half = in_other_half(signature)) others.push_back(*half);
+    if (signature.op != Op::conv_fwd || signature.epilogue != Epilogue::none) return others;
+    // A bias changes the order of cuDNN's configs little; rules refuse those of kernels that add none.
+    Signature biased = signature;
+    biased.epilogue = Epilogue::bias;
+    others.push_back(biased);
+    if (const auto half = in_other_half(biased)) others.push_back(*half);
+    return others;
+  }
+  std::vector<QualityTarget> quality_targets(Op op) const override {
+    if (op != Op::conv_fwd) return {{Quality::mean, 85}};
+    return {{Quality::mean, 90}, {Quality::p10, 75}, {Quality::oracle_picks, 70}};
+  }
+  std::vector<RunProperty> run_properties() const override { return conv_run_properties(); }
+  std::string pytorch(ProblemRef problem) const override { return pytorch_of(problem.as<P>()); }
 
   std::string_view schema(std::string_view provider, DeviceKind /*kind*/) const noexcept override {
     if (provider == "native") return "conv_cpu";

@@ -9,6 +9,7 @@
 #include "core/fail.h"
 #include "core/field_text.h"
 #include "core/problem_text.h"
+#include "op/audit.h"
 #include "op/gemm/gemm_forms.h"
 #include "op/gemm/gemm_reference.h"
 #include "op/gemm/gemm_sets.h"
@@ -356,6 +357,16 @@ class GemmOperation final : public StructOperation<GemmProblem> {
     set_fields(problem, given);
     return problem;
   }
+
+  std::vector<Signature> answers_for(const Signature& signature, const Device& device) const override {
+    const auto half = in_other_half(signature);  // measured on NVIDIA's GPUs only
+    return half && device.vendor == "NVIDIA" ? std::vector{*half} : std::vector<Signature>();
+  }
+  std::vector<QualityTarget> quality_targets(Op /*op*/) const override {
+    return {{Quality::mean, 90, true}, {Quality::p10, 75, true}};
+  }
+  std::vector<RunProperty> run_properties() const override { return gemm_run_properties(); }
+  std::string pytorch(ProblemRef problem) const override { return pytorch_of(problem.as<GemmProblem>()); }
 
   std::string_view schema(std::string_view provider, DeviceKind device) const noexcept override {
     if (provider == "hopper") return "gemm_hopper";
