@@ -191,6 +191,10 @@ class Dispatcher {
 
  private:
   struct Impl;
+  /// Of a problem that is checked: packs the operand that it may pack once.
+  PackedFilter pack(ProblemRef problem, const Buffers& buffers, Stream stream);
+  Solution run_packed(const PackedFilter& packed, const Buffers& buffers, const RunOn& on);
+
   std::unique_ptr<Impl> impl_;
 };
 

@@ -19,14 +19,12 @@ namespace kscout {
 /// its position (an operation lists its operands). The result is one of them; kernels only read the others.
 struct Buffers {
   static constexpr std::size_t max_operands = 8;
-  /// Position of the operand that a caller may pack once for many calls.
-  static constexpr std::size_t packable = 1;
 
   std::array<const void*, max_operands> operand{};
   double alpha = 1;
   double beta = 0;
-  /// The packable operand as Launch::pack wrote it: read in its place where Launch::packed_bytes() is above
-  /// 0.
+  /// The operand that a caller may pack once for many calls (B of a GEMM, the filter of a convolution) as
+  /// Launch::pack wrote it: read in its place where Launch::packed_bytes() is above 0.
   const void* packed = nullptr;
   MemorySpace space = {};  ///< memory of all operands; a backend that cannot reach it refuses them
 };
@@ -147,17 +145,17 @@ Memory& host_memory() noexcept;
 
 /// The problem as the kernel receives it. A problem that no config takes directly (sizes, alignment, layout)
 /// runs in another form: operands are copied into zero-filled buffers of larger sizes or another layout, and
-/// C is copied back. On a GPU, so does a GEMM whose rows are no multiples of 16 bytes, where the copies are
-/// predicted to be worth their time. For a convolution, signature_of(problem) says which tensor is A, B and
-/// C.
+/// the result is copied back. On a GPU, so does a GEMM whose rows are no multiples of 16 bytes, where the
+/// copies are predicted to be worth their time.
 struct ExecutionForm {
   Problem problem = {};    ///< what the kernel computes in one call
   std::int64_t calls = 1;  ///< more than 1: one call per batch item
-  bool copies_a = false, copies_b = false, copies_c = false;
+  /// Which operands are copied, by position in Buffers; the bias, one line, does not count.
+  std::array<bool, Buffers::max_operands> copied{};
   double copy_bytes = 0;  ///< bytes that the copies of one run read and write
-  bool packs_b = false;   ///< B of a GEMM is copied by Dispatcher::pack_b, not by each run
+  bool packs = false;     ///< the operand that is packed once is copied then, not by each run
   /// Whether operands are copied.
-  bool padded() const noexcept { return copies_a || copies_b || copies_c; }
+  bool padded() const noexcept { return copied != decltype(copied){}; }
 };
 
 /// Throws unsupported, naming both numbers, when a launch needs more workspace than the limits allow.

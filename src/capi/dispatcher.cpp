@@ -7,6 +7,7 @@
 
 #include "capi/capi.h"
 #include "core/fail.h"
+#include "op/operation.h"
 
 using namespace kscout;
 using namespace kscout::capi;
@@ -274,7 +275,7 @@ kscout_status kscout_solution_copies(kscout_dispatcher* dispatcher, const kscout
     refuse_null(copies, "copies");
     const Solution found = dispatcher_of(dispatcher).get_solution(problem_of(problem), space_of(space));
     const ExecutionForm& form = found.form;
-    *copies = {found.copies_us, form.copy_bytes, form.copies_a, form.copies_b, form.copies_c, 0};
+    *copies = {found.copies_us, form.copy_bytes, form.copied[kA], form.copied[kB], form.copied[kC], 0};
   });
 }
 kscout_status kscout_workspace_bytes_problem(kscout_dispatcher* dispatcher, const kscout_problem* problem,

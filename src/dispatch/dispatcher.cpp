@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <atomic>
-#include <cmath>
 #include <cstdint>
 #include <mutex>
 #include <unordered_map>
@@ -9,95 +8,17 @@
 
 #include "core/fail.h"
 #include "core/fork_mutex.h"
-#include "dispatch/aliases.h"
+#include "dispatch/operand_checks.h"
 #include "dispatch/padding.h"
 #include "dispatch/solver.h"
 #include "measure/timing.h"
-#include "op/struct_operation.h"
+#include "op/operation.h"
 
 namespace kscout {
 
 namespace {
 
 bool is_empty(ProblemRef problem) { return operation(problem.kind()).is_empty(problem); }
-
-void refuse_null(ProblemRef problem, std::string_view operand, const void* memory) {
-  if (!memory) fail(Errc::invalid_argument, "{}: '{}' is null; give it memory", print(problem), operand);
-}
-
-/// Checks the problem and its buffers; with `packed`, the packable operand is not among them.
-const Buffers& checked(ProblemRef problem, const Buffers& buffers, bool packed = false) {
-  check(problem);
-  const Operation& of = operation(problem.kind());
-  if (of.is_prepacked(problem) && !packed) {
-    fail(Errc::invalid_argument,
-         "{}: prepacked=1 needs a packed filter; make one with pack_filter and run that, or leave it out",
-         print(problem));
-  }
-  if (buffers.alpha != 1 && !of.has_alpha) {
-    fail(Errc::invalid_argument, "alpha={}: kernels of {} have no such factor; leave it out", buffers.alpha,
-         of.plural);
-  }
-  if (buffers.beta != 0 && !signature_of(problem).accumulate) {
-    fail(Errc::invalid_argument, "beta={} reads C, but {} does not accumulate; set accumulate=1",
-         buffers.beta, print(problem));
-  }
-  if (!of.is_empty(problem)) {
-    for (const Tensor& tensor : of.operands(problem)) {
-      if (packed && tensor.at == Buffers::packable) continue;
-      if (!tensor.optional && tensor.elements() > 0)
-        refuse_null(problem, tensor.name, buffers.operand[tensor.at]);
-    }
-  }
-  of.check_buffers(problem, buffers);
-  if (!of.is_empty(problem)) refuse_aliases(problem, buffers);
-  return buffers;
-}
-
-/// The tensors of a convolution as operands.
-Buffers buffers_of(const ConvProblem& problem, const ConvTensors& tensors) {
-  check(problem);
-  return operands_of(problem.op, tensors);
-}
-
-/// The operand that may be packed once.
-Tensor packable(ProblemRef problem) {
-  const OperandList operands = operation(problem.kind()).operands(problem);
-  return *std::ranges::find(operands, Buffers::packable, &Tensor::at);
-}
-
-/// Checks the operands of a run with a packed filter or B.
-const Buffers& checked(const PackedFilter& filter, const MemorySpace& packed_in, const Buffers& buffers) {
-  const Problem& problem = filter.problem();
-  const Tensor packed = packable(problem);
-  if (buffers.operand[Buffers::packable]) {
-    fail(Errc::invalid_argument, "{}: '{}' is packed already, so it is not read; give null", print(problem),
-         packed.name);
-  }
-  if (buffers.space != packed_in) {
-    fail(Errc::invalid_argument, "{}: the operands are in memory {}, the packed '{}' is in {}; pack it there",
-         print(problem), print(buffers.space), packed.name, print(packed_in));
-  }
-  return checked(problem, buffers, true);
-}
-
-[[noreturn]] void refuse_packed(const PackedFilter& packed, std::string_view given) {
-  fail(Errc::invalid_argument, "{} was packed: a run of it takes no {}", print(packed.problem()), given);
-}
-
-/// The problem with a filter that is packed once; throws where it has none.
-ConvProblem prepacked(const ConvProblem& problem, const ConvTensors& tensors) {
-  check(problem);
-  ConvProblem packed = problem;
-  packed.prepacked = true;
-  check(packed);
-  refuse_null(packed, "wei", tensors.wei);
-  return packed;
-}
-
-std::size_t bytes_of(std::int64_t elements, DType dtype) {
-  return static_cast<std::size_t>(std::ceil(static_cast<double>(elements) * bytes_per_element(dtype)));
-}
 
 Registry registry_of(Backend& backend) {
   Registry registry;
@@ -228,43 +149,42 @@ struct Dispatcher::Impl {
     run(*launch, backend, problem, buffers, on);
   }
 
-  /// Times the best configs on the filter, an image of zeros and a result of its own.
-  void refine_packed(const ConvProblem& problem, const ConvTensors& tensors, Solution& solution) {
-    const ConvElements elements = operand_elements(problem);
-    const std::int64_t image = problem.op == Op::conv_fwd ? elements.in : elements.out;
-    // Zeros also stand for a bias.
-    const std::size_t bytes =
-        std::max(bytes_of(image, signature_of(problem).dtype_a), bytes_of(problem.k, problem.dtype_out));
+  /// Times the best configs on the packable operand, zeros for the others and a result of its own.
+  void refine_packed(ProblemRef problem, Buffers buffers, Solution& solution) {
+    const Operation& of = operation(problem.kind());
+    const OperandList operands = of.operands(problem);
+    const auto is_zeroed = [&](const Tensor& tensor) {
+      return tensor.role == TensorRole::input && tensor.at != of.packable && !tensor.optional;
+    };
+    std::size_t bytes = 0;
+    for (const Tensor& tensor : operands)
+      if (is_zeroed(tensor)) bytes = std::max(bytes, static_cast<std::size_t>(tensor.bytes()));
     Memory& memory = solution.backend->memory();
     Workspace zeros;
-    void* const image_of_zeros = zeros.at_least(memory, bytes);
-    memory.set(image_of_zeros, std::byte{0}, bytes, {});
-    Buffers buffers = operands_of(problem.op, tensors);
-    buffers.operand[0] = image_of_zeros;
-    if (has_bias(problem.epilogue)) buffers.operand[kBias] = image_of_zeros;
+    void* const at = zeros.at_least(memory, bytes);
+    memory.set(at, std::byte{0}, bytes, {});
+    for (const Tensor& tensor : operands)
+      if (is_zeroed(tensor)) buffers.operand[tensor.at] = at;
     solver.refine(buffers, solution, solver.limits_with({}));
   }
 
-  /// The problem is prepacked; it and its filter must be checked.
-  std::unique_ptr<PackedFilter::Impl> pack(const ConvProblem& problem, const ConvTensors& tensors,
-                                           Stream stream) {
+  /// The problem and the packable operand must be checked. The solution of a problem that is prepacked is
+  /// that of its runs, which get refined; else the best one if only the other copies take time in each run.
+  std::unique_ptr<PackedFilter::Impl> pack(ProblemRef problem, const Buffers& buffers, Stream stream) {
     const std::scoped_lock lock(mutex);
-    Decided::Entry& one = entry(problem, tensors.space, {});
-    if (!one.launch && solver.wants_refinement(one.solution)) refine_packed(problem, tensors, one.solution);
+    const void* const operand = buffers.operand[packable_operand(problem).at];
+    const Limits limits = solver.limits_with({});
+    if (!operation(problem.kind()).is_prepacked(problem)) {
+      Solution solution = solver.solve(problem, buffers.space, limits, Packable::packed_once);
+      auto launch = solver.make_ready(problem, solution, limits, Packable::packed_once);
+      return pack_with(problem, std::move(solution), std::move(launch), operand, stream);
+    }
+    Decided::Entry& one = entry(problem, buffers.space, {});
+    if (!one.launch && solver.wants_refinement(one.solution)) refine_packed(problem, buffers, one.solution);
     decided.make_ready(solver, problem, one);
     Solution solution = one.solution;
-    auto launch = solver.make_ready(problem, solution, one.limits);  // of its own: the entry's may be dropped
-    return pack_with(problem, std::move(solution), std::move(launch), tensors.wei, stream);
-  }
-
-  /// The problem and B must be checked.
-  std::unique_ptr<PackedFilter::Impl> pack_b(const GemmProblem& problem, const GemmBuffers& b,
-                                             Stream stream) {
-    const std::scoped_lock lock(mutex);
-    const Limits limits = solver.limits_with({});
-    Solution solution = solver.solve(problem, b.space, limits, OperandB::packed_once);
-    auto launch = solver.make_ready(problem, solution, limits, OperandB::packed_once);
-    return pack_with(problem, std::move(solution), std::move(launch), b.b, stream);
+    auto launch = solver.make_ready(problem, solution, limits);  // of its own: the entry's may be dropped
+    return pack_with(problem, std::move(solution), std::move(launch), operand, stream);
   }
 
   /// Packs an operand, or copies it for a launch that packs nothing.
@@ -279,7 +199,7 @@ struct Dispatcher::Impl {
                                                                       .launch = std::move(launch),
                                                                       .dispatcher = number});
     packed->space = packed->solution.backend->space();
-    const auto filter = static_cast<std::size_t>(packable(problem).bytes());
+    const auto filter = static_cast<std::size_t>(packable_operand(problem).bytes());
     const bool packs = packed->launch->packed_bytes() > 0;
     packed->bytes = packs ? packed->launch->packed_bytes() : filter;
     void* const to = packed->memory.at_least(memory, packed->bytes);
@@ -306,7 +226,8 @@ struct Dispatcher::Impl {
     }
     Memory& memory = filter.solution.backend->memory();
     const void* const packed = filter.memory.at_least(memory, filter.bytes);
-    (filter.launch->packed_bytes() > 0 ? buffers.packed : buffers.operand[Buffers::packable]) = packed;
+    (filter.launch->packed_bytes() > 0 ? buffers.packed
+                                       : buffers.operand[operation(filter.problem.kind()).packable]) = packed;
     run(*filter.launch, *filter.solution.backend, filter.problem, buffers, on);
     return filter.solution;
   }
@@ -345,45 +266,19 @@ std::size_t Dispatcher::workspace_bytes(ProblemRef problem, const std::optional<
 Solution Dispatcher::run(ProblemRef problem, const Buffers& buffers, const RunOn& on) {
   return impl_->run_best(problem, checked(problem, buffers), on);
 }
-Solution Dispatcher::run(const GemmProblem& problem, const GemmBuffers& buffers, const RunOn& on) {
-  return run(ProblemRef(problem), Buffers(buffers), on);
-}
-Solution Dispatcher::run(const ConvProblem& problem, const ConvTensors& tensors, const RunOn& on) {
-  return run(ProblemRef(problem), buffers_of(problem, tensors), on);
-}
-
-PackedFilter Dispatcher::pack_filter(const ConvProblem& problem, const ConvTensors& tensors, Stream stream) {
-  return PackedFilter(impl_->pack(prepacked(problem, tensors), tensors, stream));
-}
-Solution Dispatcher::run(const PackedFilter& filter, const ConvTensors& tensors, const RunOn& on) {
-  if (!filter.problem().is<ConvProblem>()) refuse_packed(filter, "tensors of a convolution");
-  const Buffers buffers = operands_of(filter.problem().op(), tensors);
-  return impl_->run_packed(*filter.impl_, checked(filter, filter.impl_->space, buffers), on);
-}
-
-PackedFilter Dispatcher::pack_b(const GemmProblem& problem, const GemmBuffers& b, Stream stream) {
-  check(problem);
-  if (is_empty(problem))
-    fail(Errc::invalid_argument, "{}: C is empty, so there is no B to pack", print(problem));
-  if (packable(problem).elements() > 0) refuse_null(problem, "b", b.b);
-  return PackedFilter(impl_->pack_b(problem, b, stream));
-}
-Solution Dispatcher::run(const PackedFilter& b, const GemmBuffers& buffers, const RunOn& on) {
-  if (!b.problem().is<GemmProblem>()) refuse_packed(b, "operands of a GEMM");
-  return impl_->run_packed(*b.impl_, checked(b, b.impl_->space, Buffers(buffers)), on);
-}
-
 void Dispatcher::run_explicit(ProblemRef problem, const KernelConfig& config, const Buffers& buffers,
                               const RunOn& on) {
   impl_->run_config(problem, config, checked(problem, buffers), on);
 }
-void Dispatcher::run_explicit(const GemmProblem& problem, const KernelConfig& config,
-                              const GemmBuffers& buffers, const RunOn& on) {
-  run_explicit(ProblemRef(problem), config, Buffers(buffers), on);
+
+PackedFilter Dispatcher::pack(ProblemRef problem, const Buffers& buffers, Stream stream) {
+  const Tensor operand = packable_operand(problem);
+  if (operand.elements() > 0) refuse_null(problem, operand.name, buffers.operand[operand.at]);
+  return PackedFilter(impl_->pack(problem, buffers, stream));
 }
-void Dispatcher::run_explicit(const ConvProblem& problem, const KernelConfig& config,
-                              const ConvTensors& tensors, const RunOn& on) {
-  run_explicit(ProblemRef(problem), config, buffers_of(problem, tensors), on);
+Solution Dispatcher::run_packed(const PackedFilter& packed, const Buffers& buffers, const RunOn& on) {
+  const MemorySpace& space = packed.impl_->space;
+  return impl_->run_packed(*packed.impl_, checked_beside_packed(packed.problem(), space, buffers), on);
 }
 
 std::vector<std::string> Dispatcher::warnings() const {

@@ -21,7 +21,7 @@ bool whole_bytes(const Signature& types) {
 
 /// Whether the copy of B is part of what the caller packs once.
 bool packs(ProblemRef problem, const ExecutionForm& form) {
-  return form.packs_b || operation(problem.kind()).is_prepacked(problem);
+  return form.packs || operation(problem.kind()).is_prepacked(problem);
 }
 
 }  // namespace
@@ -53,8 +53,9 @@ std::vector<AlignedForm> aligned_forms(ProblemRef problem) {
   return forms;
 }
 
-ExecutionForm with_packed_b(ProblemRef problem, ExecutionForm form) {
-  form.packs_b = form.copies_b && form.calls == 1;
+ExecutionForm with_packed_operand(ProblemRef problem, ExecutionForm form) {
+  const std::size_t packable = operation(problem.kind()).packable;
+  form.packs = packable < form.copied.size() && form.copied[packable] && form.calls == 1;
   return with_copy_bytes(problem, form);
 }
 
@@ -62,20 +63,21 @@ double predicted_copies_us(const ExecutionForm& form, const Device& device) {
   // Measured on an H100 (docs/bench/gemm_odd.md).
   constexpr double kShareOfBandwidth = 0.85, kLaunchUs = 4;
   if (!form.padded()) return 0;
-  const int copies = form.copies_a + (form.copies_b && !form.packs_b) + form.copies_c;
+  const auto copies = std::ranges::count(form.copied, true) - (form.packs ? 1 : 0);
   return form.copy_bytes / (kShareOfBandwidth * device.memory_gb_s * 1e3) +
-         kLaunchUs * copies * static_cast<double>(form.calls);
+         kLaunchUs * static_cast<double>(copies * form.calls);
 }
 
 PaddedLaunch::PaddedLaunch(ProblemRef problem, const ExecutionForm& form, std::unique_ptr<Launch> inner,
                            Memory& memory)
     : operands_(operation(problem.kind()).copied_operands(problem, form)),
       result_(operation(problem.kind()).operands(problem).result().at),
+      packable_(operation(problem.kind()).packable),
       calls_(form.calls),
       inner_(std::move(inner)),
       memory_(memory) {
   for (CopiedOperand& one : operands_.at) one.bytes = one.copied ? round_up(one.bytes, kPartAlignment) : 0;
-  if (packs(problem, form)) packed_copy_ = std::exchange(operands_.at[Buffers::packable].bytes, 0);
+  if (packs(problem, form)) packed_copy_ = std::exchange(operands_.at[packable_].bytes, 0);
 }
 
 std::size_t copies_bytes(ProblemRef problem, const ExecutionForm& form) {
@@ -84,7 +86,7 @@ std::size_t copies_bytes(ProblemRef problem, const ExecutionForm& form) {
   const CopiedOperands operands = operation(problem.kind()).copied_operands(problem, form);
   for (std::size_t at = 0; at < operands.at.size(); ++at) {
     const CopiedOperand& one = operands.at[at];
-    if (!one.copied || (at == Buffers::packable && packs(problem, form))) continue;
+    if (!one.copied || (at == operation(problem.kind()).packable && packs(problem, form))) continue;
     bytes += static_cast<std::size_t>(round_up(one.bytes, kPartAlignment));
   }
   return bytes;
@@ -111,7 +113,7 @@ std::size_t PaddedLaunch::packed_bytes() const noexcept {
 void PaddedLaunch::pack(const void* b, void* packed, Stream stream) {
   const void* filter = b;
   if (packed_copy_ > 0) {
-    move(operands_.at[Buffers::packable].in, b, packed, stream);
+    move(operands_.at[packable_].in, b, packed, stream);
     filter = packed;
   }
   inner_->pack(filter, static_cast<std::byte*>(packed) + packed_copy_, stream);
@@ -139,7 +141,7 @@ void PaddedLaunch::run_all(const Buffers& buffers, void* workspace, Stream strea
   }
   Buffers inner = buffers;
   if (packed_copy_ > 0) {
-    inner.operand[Buffers::packable] = buffers.packed;
+    inner.operand[packable_] = buffers.packed;
     inner.packed = static_cast<const std::byte*>(buffers.packed) + packed_copy_;
   }
   for (std::int64_t call = 0; call < calls_; ++call) {
@@ -157,7 +159,7 @@ void PaddedLaunch::run_item(const Buffers& buffers, Buffers& inner, std::span<st
   for (std::size_t at = 0; at < copies.size(); ++at) {
     const CopiedOperand& one = operands_.at[at];
     if (!one.copied && !buffers.operand[at]) continue;
-    if (at == Buffers::packable && packed_copy_ > 0) continue;
+    if (at == packable_ && packed_copy_ > 0) continue;
     const void* const own = static_cast<const std::byte*>(buffers.operand[at]) + call * one.item_bytes;
     inner.operand[at] = one.copied ? copies[at] : own;
     if (!one.copied || (at == result_ && buffers.beta == 0)) continue;

@@ -34,9 +34,9 @@ std::vector<AlignedForm> aligned_forms(ProblemRef problem);
 /// memory bandwidth is not known.
 double predicted_copies_us(const ExecutionForm& form, const Device& device);
 
-/// The form with B copied once for many runs; the same form where B is not copied, or differs from call to
-/// call.
-ExecutionForm with_packed_b(ProblemRef problem, ExecutionForm form);
+/// The form with the packable operand copied once for many runs; the same form where that operand is not
+/// copied, or differs from call to call.
+ExecutionForm with_packed_operand(ProblemRef problem, ExecutionForm form);
 
 /// Bytes of workspace for the copies of a form.
 std::size_t copies_bytes(ProblemRef problem, const ExecutionForm& form);
@@ -71,7 +71,7 @@ class PaddedLaunch final : public Launch {
 
   std::int64_t packed_copy_ = 0;  ///< bytes of the packed operand's padded copy
   CopiedOperands operands_;
-  std::size_t result_;  ///< position of the result
+  std::size_t result_, packable_;  ///< positions of the result and of the operand that is packed once
   std::int64_t calls_;
   std::unique_ptr<Launch> inner_;
   Memory& memory_;

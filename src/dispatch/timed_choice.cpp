@@ -217,7 +217,7 @@ std::optional<Fastest> fastest_on(Backend& backend, ProblemRef problem, std::spa
     workspace_bytes = std::max(workspace_bytes, one.launch->workspace_bytes());
     if (one.launch->packed_bytes() == 0) continue;
     one.packed = std::make_unique<DeviceBytes>(backend.memory(), one.launch->packed_bytes());
-    one.launch->pack(buffers.operand[Buffers::packable], one.packed->data());
+    one.launch->pack(buffers.operand[operation(problem.kind()).packable], one.packed->data());
   }
   const DeviceBytes workspace(backend.memory(), workspace_bytes), c(backend.memory(), bytes_of_c(problem));
   backend.memory().set(c.data(), std::byte{0}, bytes_of_c(problem), {});

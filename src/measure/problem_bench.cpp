@@ -59,7 +59,7 @@ void ProblemBench::open(const Problem& problem, std::unique_ptr<Reference> refer
 
 std::optional<double> ProblemBench::pack(Launch& launch) {
   if (launch.packed_bytes() == 0 || packed_for_ == &launch) return std::nullopt;
-  const double us = device_.pack_us(launch, operands_.operand(Buffers::packable), packed_.data());
+  const double us = device_.pack_us(launch, operands_.packable(), packed_.data());
   spent_.kernels += static_cast<std::int64_t>(us * 1e3);
   packed_for_ = &launch;
   return us;

@@ -28,7 +28,7 @@ void VerifiedLaunch::run() {
   workspace_.poison();
   if (launch_->packed_bytes() > 0) {
     packed_.poison();
-    launch_->pack(operands_.operand(Buffers::packable), packed_.data());
+    launch_->pack(operands_.packable(), packed_.data());
   }
   launch_->run(buffers(), workspace_.data());
 }
@@ -50,7 +50,7 @@ double VerifiedLaunch::packing_us() {
   std::vector<double> samples;
   for (int i = 0; i < kMeasuredPackings; ++i) {
     samples.push_back(
-        operands_.device().pack_us(*launch_, operands_.operand(Buffers::packable), packed_.data()));
+        operands_.device().pack_us(*launch_, operands_.packable(), packed_.data()));
   }
   return summarise(samples).median;
 }

@@ -1,7 +1,6 @@
 #include "op/forms.h"
 
 #include <algorithm>
-#include <tuple>
 
 namespace kscout {
 
@@ -53,11 +52,13 @@ ExecutionForm with_copy_bytes(ProblemRef problem, ExecutionForm form) {
   const auto add = [&](bool copied, const OperandCopy& how) {
     if (copied) form.copy_bytes += bytes_moved(how) * static_cast<double>(form.calls);
   };
-  const auto& [a, b, c] = std::tie(all.at[0], all.at[1], all.at[2]);
-  add(form.copies_a, a.in);
-  add(form.copies_b && !form.packs_b && !operation(problem.kind()).is_prepacked(problem), b.in);
-  add(form.copies_c, c.back);
-  add(form.copies_c && signature_of(problem).accumulate, c.in);
+  const Operation& of = operation(problem.kind());
+  const std::size_t result = of.operands(problem).result().at;
+  for (std::size_t at = 0; at < all.at.size(); ++at) {
+    const bool packed = at == of.packable && (form.packs || of.is_prepacked(problem));
+    add(form.copied[at] && !packed && (at != result || signature_of(problem).accumulate), all.at[at].in);
+    add(form.copied[at] && at == result, all.at[at].back);
+  }
   return form;
 }
 

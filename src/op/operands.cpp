@@ -119,6 +119,7 @@ void GemmOperands::make(ProblemRef problem, std::uint64_t seed, const OperandVar
   check(problem);
   tensors_ = operation(problem.kind()).operands(problem);
   result_ = tensors_.result().at;
+  packable_ = operation(problem.kind()).packable;
   accumulate_ = signature_of(problem).accumulate;
   const auto bytes_of = [](const Tensor& of) {
     return static_cast<double>(of.elements()) * static_cast<double>(element_bytes(of.dtype));

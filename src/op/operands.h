@@ -106,10 +106,12 @@ class GemmOperands {
   const void* operand(std::size_t at) const noexcept { return tensor_at(at) ? all_[at].data() : nullptr; }
   /// The operand that the kernel writes.
   const void* result() const noexcept { return all_[result_].data(); }
+  /// The operand that a caller may pack once; null where the problem has none.
+  const void* packable() const noexcept { return operand(packable_); }
   // Of a GEMM or a convolution, which have these operands in common (signature_of).
-  const void* a() const noexcept { return operand(0); }
-  const void* b() const noexcept { return operand(1); }
-  const void* c() const noexcept { return operand(2); }
+  const void* a() const noexcept { return operand(kA); }
+  const void* b() const noexcept { return operand(kB); }
+  const void* c() const noexcept { return operand(kC); }
   /// C before the run; null unless the problem accumulates.
   const void* initial_c() const noexcept { return accumulate_ ? initial_.data() : nullptr; }
   double alpha() const noexcept { return alpha_; }
@@ -128,7 +130,7 @@ class GemmOperands {
 
   Instruments& device_;
   OperandList tensors_ = {};
-  std::size_t result_ = 0;  ///< position of the operand that the kernel writes
+  std::size_t result_ = 0, packable_ = 0;  ///< positions
   double alpha_ = 1;
   bool accumulate_ = false;
   std::deque<GuardedBuffer> all_;  ///< by position

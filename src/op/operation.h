@@ -92,6 +92,9 @@ class OperandList {
   std::array<Tensor, max> tensors_;
 };
 
+/// Positions of a product's operands in Buffers; signature_of() says which tensors of a convolution they are.
+inline constexpr std::size_t kA = 0, kB = 1, kC = 2, kBias = 3;
+
 /// A name that stands for several fields, and its meaning for help pages.
 struct GeneralName {
   std::string_view name, help;
@@ -151,6 +154,8 @@ struct OperationFacts {
   std::string_view own_column = {};                ///< tells its table of problems from those of others
   bool (*is_size)(const ProblemField& field);      ///< whether sizes_of() contains the field
   bool has_alpha = false;                          ///< kernels multiply the result by a factor
+  /// Position of the operand that a caller may pack once for many calls; by default there is none.
+  std::size_t packable = Buffers::max_operands;
   SplitBy tune_split;           ///< what training and held-out problems of `tune` must not share
   std::string_view split_noun;  ///< one such group: "size", "filter"
   double tune_share;            ///< of the operations that a GEMM may take in a sweep of `tune`

@@ -10,9 +10,6 @@
 
 namespace kscout {
 
-/// Position of a bias, as in GemmBuffers.
-inline constexpr std::size_t kBias = 3;
-
 /// Throws invalid_argument when a bias is given that the epilogue does not add.
 inline void refuse_bias_without_epilogue(ProblemRef problem, Epilogue epilogue, const Buffers& buffers) {
   if (has_bias(epilogue) || !buffers.operand[kBias]) return;

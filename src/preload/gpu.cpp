@@ -392,9 +392,9 @@ GpuServer::Chooser* GpuServer::chooser(const GemmProblem& problem) {
 void GpuServer::set_alignment(const Solution& solution, Decision& decision) {
   const bool any_address = takes_any_address(solution);
   decision.workspace_bytes = decision.launch->workspace_bytes();
-  decision.aligned_a = !any_address && !solution.form.copies_a;
-  decision.aligned_b = !any_address && !solution.form.copies_b;
-  decision.aligned_c = !any_address && !solution.form.copies_c;
+  decision.aligned_a = !any_address && !solution.form.copied[kA];
+  decision.aligned_b = !any_address && !solution.form.copied[kB];
+  decision.aligned_c = !any_address && !solution.form.copied[kC];
 }
 
 void GpuServer::choose_in_class(const GemmProblem& problem, Decision& decision) {

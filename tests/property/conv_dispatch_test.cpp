@@ -167,8 +167,8 @@ TEST(ConvCopies, CheapestFirst) {
   const std::vector<ExecutionForm> forms = padded_forms(p);
   const ExecutionForm& first = forms.front();
   EXPECT_EQ(print(first.problem), "conv_fwd:2x24x7x5:40x3x3:fp32:nhwgc:pad=1:g=2");
-  EXPECT_TRUE(first.copies_a && first.copies_c);
-  EXPECT_FALSE(first.copies_b) << "filters are stored in one order";
+  EXPECT_TRUE(first.copied[kA] && first.copied[kC]);
+  EXPECT_FALSE(first.copied[kB]) << "filters are stored in one order";
   EXPECT_DOUBLE_EQ(first.copy_bytes, 2 * (image + result));
   // c/g: 12 becomes 16; k/g = 20 is as it was, so the result is not copied in its own layout.
   const auto wider = std::ranges::find_if(forms, [](const ExecutionForm& form) {
@@ -176,8 +176,8 @@ TEST(ConvCopies, CheapestFirst) {
   });
   ASSERT_NE(wider, forms.end());
   EXPECT_EQ(wider->problem.conv().layout, Layout::ngchw) << "as many products, fewer copies";
-  EXPECT_TRUE(wider->copies_a && wider->copies_b);
-  EXPECT_FALSE(wider->copies_c);
+  EXPECT_TRUE(wider->copied[kA] && wider->copied[kB]);
+  EXPECT_FALSE(wider->copied[kC]);
   const double filters = 4.0 * 40 * 9 * (12 + 16);
   EXPECT_DOUBLE_EQ(wider->copy_bytes, image * (1 + 16.0 / 12) + filters);
 

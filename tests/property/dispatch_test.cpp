@@ -85,10 +85,10 @@ void pack_and_compare(Dispatcher& dispatcher, const GemmProblem& p, Rng& rng, st
   }();
   const ExecutionForm& form = packed.solution().form;
   ASSERT_EQ(packed.problem(), Problem(p));
-  ASSERT_EQ(form.packs_b, form.copies_b && form.calls == 1);
+  ASSERT_EQ(form.packs, form.copied[kB] && form.calls == 1);
   const ExecutionForm with_b = dispatcher.get_solution(p).form;
-  ASSERT_TRUE(!form.packs_b || p.k == 0 || form.copy_bytes < with_b.copy_bytes) << "B is not copied in a run";
-  copied += form.packs_b;
+  ASSERT_TRUE(!form.packs || p.k == 0 || form.copy_bytes < with_b.copy_bytes) << "B is not copied in a run";
+  copied += form.packs;
   const Guarded workspace((packed.workspace_bytes() + 63) / 64 * 16);
   buffers.b = nullptr;
   dispatcher.run(packed, buffers,
@@ -233,8 +233,8 @@ TEST(Padding, CopiesNoMoreThanItMust) {
   EXPECT_EQ(first->problem.gemm().m, 64);
   EXPECT_EQ(first->problem.gemm().n, 64);
   EXPECT_EQ(first->problem.gemm().k, 64);
-  EXPECT_TRUE(first->copies_a && first->copies_b);
-  EXPECT_FALSE(first->copies_c) << "C keeps its shape and its leading dimension";
+  EXPECT_TRUE(first->copied[kA] && first->copied[kB]);
+  EXPECT_FALSE(first->copied[kC]) << "C keeps its shape and its leading dimension";
   EXPECT_EQ(first->problem.gemm().ldc, 100);
   EXPECT_DOUBLE_EQ(first->copy_bytes, 2 * 4.0 * 64 * (60 + 64));
   EXPECT_TRUE(padded_forms(make_gemm(5, 5, 5, DType::int4)).empty());

@@ -120,9 +120,9 @@ TEST(PackedFilter, KeepsPaddedCopiesForKernelsThatPackNothing) {
     ConvProblem per_call = p;
     per_call.prepacked = false;
     const ExecutionForm other = dispatcher.get_solution(per_call).form;
-    ASSERT_EQ(form.copies_b, other.copies_b);
-    ASSERT_EQ(form.copy_bytes < other.copy_bytes, form.copies_b) << "the filter is not copied in a run";
-    (form.copies_b ? padded : plain) += 1;
+    ASSERT_EQ(form.copied[kB], other.copied[kB]);
+    ASSERT_EQ(form.copy_bytes < other.copy_bytes, form.copied[kB]) << "the filter is not copied in a run";
+    (form.copied[kB] ? padded : plain) += 1;
     check_packed(dispatcher, p, seed);
     if (HasFatalFailure()) return;
   }

@@ -18,7 +18,8 @@ namespace {
 
 /// Which operands a form copies: "abc", "b", ...
 std::string copied(const ExecutionForm& form) {
-  return std::string(form.copies_a ? "a" : "") + (form.copies_b ? "b" : "") + (form.copies_c ? "c" : "");
+  return std::string(form.copied[kA] ? "a" : "") + (form.copied[kB] ? "b" : "") +
+         (form.copied[kC] ? "c" : "");
 }
 
 TEST(AlignedForms, RoundSizesUpOrPutGapsBehindLines) {

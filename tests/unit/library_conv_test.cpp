@@ -304,7 +304,7 @@ TEST_F(LibraryConv, CopiesToTheLayoutAndTheChannelsOfAKernel) {
   Prepared prepared(problem);
   const Solution solution = dispatcher.get_solution(problem);
   EXPECT_EQ(print(solution.form.problem), "conv_bwd_data:2x16x7x5:16x3x3:fp32:nhwgc:pad=1:g=2");
-  EXPECT_TRUE(solution.form.copies_a && solution.form.copies_b && solution.form.copies_c);
+  EXPECT_TRUE(solution.form.copied[kA] && solution.form.copied[kB] && solution.form.copied[kC]);
   EXPECT_GT(dispatcher.workspace_bytes(problem), solution.form.copy_bytes / 4);
   EXPECT_LE(prepared.error(dispatcher, problem), 1);
   expect_error(Errc::unsupported, "", [&] {

@@ -94,9 +94,7 @@ ExecutionForm make_form(const ConvProblem& problem, Layout layout, std::int64_t 
   p.k = p.g * k_of_group;
   ExecutionForm form{.problem = p};
   const CopiedOperands all = copied_operands(problem, form);
-  form.copies_a = all.at[0].copied;
-  form.copies_b = all.at[1].copied;
-  form.copies_c = all.at[2].copied;
+  for (std::size_t at = 0; at < all.at.size(); ++at) form.copied[at] = all.at[at].copied;
   return with_copy_bytes(problem, form);
 }
 

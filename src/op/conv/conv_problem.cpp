@@ -413,6 +413,7 @@ class ConvOperation final : public StructOperation<ConvProblem> {
                 [](const ProblemField& field) {
                   return field.type == FieldType::whole && field.name != "split_k";
                 },
+            .packable = kB,
             // Networks use one filter for several images and batches.
             .tune_split = SplitBy::weights,
             .split_noun = "filter",

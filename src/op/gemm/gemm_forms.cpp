@@ -23,9 +23,9 @@ MatrixView view_c(const GemmProblem& p) noexcept {
 
 CopiedOperands copied_operands(const GemmProblem& problem, const ExecutionForm& form) {
   const GemmProblem p = form.problem.gemm();
-  CopiedOperands all{{copied_operand(view_a(problem), view_a(p), form.copies_a, p.batch),
-                      copied_operand(view_b(problem), view_b(p), form.copies_b, p.batch),
-                      copied_operand(view_c(problem), view_c(p), form.copies_c, p.batch)}};
+  CopiedOperands all{{copied_operand(view_a(problem), view_a(p), form.copied[kA], p.batch),
+                      copied_operand(view_b(problem), view_b(p), form.copied[kB], p.batch),
+                      copied_operand(view_c(problem), view_c(p), form.copied[kC], p.batch)}};
   const auto bias = [](const GemmProblem& of) { return MatrixView{of.dtype_c, 1, of.n, of.n, of.n, true}; };
   if (has_bias(problem.epilogue)) {
     all.at[3] = copied_operand(bias(problem), bias(p), p.n != problem.n, 1);
@@ -49,9 +49,9 @@ ExecutionForm make_form(const GemmProblem& problem, std::int64_t m, std::int64_t
     copies = changed || (pack_all && leading != 0);
     if (copies) leading = 0;
   };
-  copy(new_m || new_k, p.lda, form.copies_a);
-  copy(new_n || new_k, p.ldb, form.copies_b);
-  copy(new_m || new_n, p.ldc, form.copies_c);
+  copy(new_m || new_k, p.lda, form.copied[kA]);
+  copy(new_n || new_k, p.ldb, form.copied[kB]);
+  copy(new_m || new_n, p.ldc, form.copied[kC]);
   if (single_items) {
     form.calls = p.batch;
     p.batch = 1;
@@ -112,9 +112,9 @@ ExecutionForm widened(const GemmProblem& problem, std::int64_t grain_bytes) {
     const bool b = widen(view_b(p), row_major_b(p.layout) ? p.n : p.k, p.ldb);
     const bool c = widen(view_c(p), p.n, p.ldc);
     const bool new_m = p.m != problem.m, new_n = p.n != problem.n, new_k = p.k != problem.k;
-    copy(a || new_m || new_k, p.lda, form.copies_a);
-    copy(b || new_n || new_k, p.ldb, form.copies_b);
-    copy(c || new_m || new_n, p.ldc, form.copies_c);
+    copy(a || new_m || new_k, p.lda, form.copied[kA]);
+    copy(b || new_n || new_k, p.ldb, form.copied[kB]);
+    copy(c || new_m || new_n, p.ldc, form.copied[kC]);
     done = !(a || b || c);
   }
   form.problem = p;
@@ -129,8 +129,8 @@ ExecutionForm with_gaps(const GemmProblem& problem, std::int64_t grain_bytes) {
     copies = is_unaligned(view);
     if (copies) leading = round_up(view.length(), grain_bytes / bytes_of(view.dtype));
   };
-  gap(view_a(problem), p.lda, form.copies_a);
-  gap(view_b(problem), p.ldb, form.copies_b);
+  gap(view_a(problem), p.lda, form.copied[kA]);
+  gap(view_b(problem), p.ldb, form.copied[kB]);
   form.problem = p;
   return with_copy_bytes(problem, form);
 }

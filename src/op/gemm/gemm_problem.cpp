@@ -246,6 +246,7 @@ class GemmOperation final : public StructOperation<GemmProblem> {
                          std::ranges::find(kSizeNames, field.name) != std::end(kSizeNames);
                 },
             .has_alpha = true,
+            .packable = kB,
             .tune_split = SplitBy::sizes,
             .split_noun = "size",
             .tune_share = 1,

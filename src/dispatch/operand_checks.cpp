@@ -1,10 +1,10 @@
-#include "dispatch/aliases.h"
+#include "dispatch/operand_checks.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 
 #include "core/fail.h"
-#include "op/operation.h"
 
 namespace kscout {
 
@@ -46,8 +46,7 @@ bool share_elements(const Extent& a, const Extent& b) {
   return apart < a.line || apart + b.line > a.pitch;
 }
 
-}  // namespace
-
+/// A kernel reads A and B while it writes C.
 void refuse_aliases(ProblemRef problem, const Buffers& buffers) {
   const OperandList operands = operation(problem.kind()).operands(problem);
   const Tensor& result = operands.result();
@@ -59,6 +58,60 @@ void refuse_aliases(ProblemRef problem, const Buffers& buffers) {
          "its own",
          print(problem), read.name, result.name);
   }
+}
+
+}  // namespace
+
+void refuse_null(ProblemRef problem, std::string_view operand, const void* memory) {
+  if (!memory) fail(Errc::invalid_argument, "{}: '{}' is null; give it memory", print(problem), operand);
+}
+
+Tensor packable_operand(ProblemRef problem) {
+  const Operation& of = operation(problem.kind());
+  const OperandList operands = of.operands(problem);
+  return *std::ranges::find(operands, of.packable, &Tensor::at);
+}
+
+const Buffers& checked(ProblemRef problem, const Buffers& buffers, bool packed) {
+  check(problem);
+  const Operation& of = operation(problem.kind());
+  if (of.is_prepacked(problem) && !packed) {
+    fail(Errc::invalid_argument,
+         "{}: prepacked=1 needs a packed filter; make one with pack_filter and run that, or leave it out",
+         print(problem));
+  }
+  if (buffers.alpha != 1 && !of.has_alpha) {
+    fail(Errc::invalid_argument, "alpha={}: kernels of {} have no such factor; leave it out", buffers.alpha,
+         of.plural);
+  }
+  if (buffers.beta != 0 && !signature_of(problem).accumulate) {
+    fail(Errc::invalid_argument, "beta={} reads C, but {} does not accumulate; set accumulate=1",
+         buffers.beta, print(problem));
+  }
+  if (!of.is_empty(problem)) {
+    for (const Tensor& tensor : of.operands(problem)) {
+      if (packed && tensor.at == of.packable) continue;
+      if (!tensor.optional && tensor.elements() > 0)
+        refuse_null(problem, tensor.name, buffers.operand[tensor.at]);
+    }
+  }
+  of.check_buffers(problem, buffers);
+  if (!of.is_empty(problem)) refuse_aliases(problem, buffers);
+  return buffers;
+}
+
+const Buffers& checked_beside_packed(ProblemRef problem, const MemorySpace& packed_in,
+                                     const Buffers& buffers) {
+  const Tensor packed = packable_operand(problem);
+  if (buffers.operand[packed.at]) {
+    fail(Errc::invalid_argument, "{}: '{}' is packed already, so it is not read; give null", print(problem),
+         packed.name);
+  }
+  if (buffers.space != packed_in) {
+    fail(Errc::invalid_argument, "{}: the operands are in memory {}, the packed '{}' is in {}; pack it there",
+         print(problem), print(buffers.space), packed.name, print(packed_in));
+  }
+  return checked(problem, buffers, true);
 }
 
 }  // namespace kscout
