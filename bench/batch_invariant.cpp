@@ -160,9 +160,8 @@ class Comparison {
   /// Rows by the dispatcher at each M against those of the largest M.
   void compare_bits(const GemmProblem& weight, RowRuns& runs) {
     const auto rows = [&](std::int64_t m) {
-      return runs.run(m, [&](const GemmProblem& problem, const GemmBuffers& buffers) {
-        dispatcher_.run(problem, buffers);
-      });
+      return runs.run(
+          m, [&](const Problem& problem, const GemmBuffers& buffers) { dispatcher_.run(problem, buffers); });
     };
     const RowBits expected = rows(kRows[std::size(kRows) - 1]);
     for (const std::int64_t m : all_rows()) {

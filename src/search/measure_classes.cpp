@@ -31,12 +31,6 @@ constexpr std::size_t kFinalists = 4;
 /// Of the chosen class, the fastest members at each timed M are kept.
 constexpr std::size_t kKept = 4;
 
-GemmProblem with_m(const GemmProblem& weight, std::int64_t m) {
-  GemmProblem problem = weight;
-  problem.m = m;
-  return problem;
-}
-
 /// Throws unless the M are ascending from 1.
 void check_rows(std::span<const std::int64_t> m) {
   if (m.empty()) fail(Errc::invalid_argument, "no M is given; give at least one");
@@ -84,7 +78,7 @@ class Classes {
 /// Times the configs of a weight at one M after the other.
 class ClassTimer {
  public:
-  ClassTimer(Backend& backend, const GemmProblem& weight, double seconds)
+  ClassTimer(Backend& backend, const Problem& weight, double seconds)
       : backend_(backend),
         weight_(weight),
         bench_(protocol(instruments_of(backend), seconds), 1, instruments_of(backend)) {}
@@ -150,7 +144,7 @@ class ClassTimer {
   }
 
   Backend& backend_;
-  GemmProblem weight_;
+  Problem weight_;
   ProblemBench bench_;
 };
 
@@ -222,24 +216,23 @@ std::vector<std::int64_t> compared_rows(std::span<const std::int64_t> timed) {
 
 std::vector<KernelConfig> class_candidates(const Selector& selector, Backend& backend, ProblemRef weight,
                                            std::span<const std::int64_t> m, const CandidateLimits& limits) {
-  const auto gemm = weight.as<GemmProblem>();
   const Device& device = backend.device();
   std::vector<KernelConfig> found;
   std::set<std::string> names;
   bool suggests = true;
-  const auto add = [&](const GemmProblem& problem, const KernelConfig& config, const Traits& traits) {
+  const auto add = [&](ProblemRef problem, const KernelConfig& config, const Traits& traits) {
     if (!is_fixed_kernel(problem, config, traits, device) || !backend.refusal(problem, config).empty())
       return;
     if (names.insert(config_name(signature_of(problem), config)).second) found.push_back(config);
   };
-  const auto own_config = [&](const GemmProblem& problem, const KernelConfig& config) {
+  const auto own_config = [&](ProblemRef problem, const KernelConfig& config) {
     return parse_config_name(config_name(signature_of(problem), config)).config;
   };
-  const auto traits_of = [&](const GemmProblem& problem, const KernelConfig& config) {
+  const auto traits_of = [&](ProblemRef problem, const KernelConfig& config) {
     return provider(config.space->provider).traits(signature_of(problem), config, device);
   };
   for (const std::int64_t rows : m) {
-    const GemmProblem problem = with_m(gemm, rows);
+    const Problem problem = with_m(weight, rows);
     std::size_t place = 0;
     std::map<std::pair<double, double>, std::size_t> of_split;
     for (const Choice& choice : selector.rank(problem, kAll)) {
@@ -313,7 +306,6 @@ ClassMeasurement measure_classes(Backend& backend, ProblemRef weight, std::span<
     fail(Errc::invalid_argument, "every={}: rows are compared at each M up to it; give at least 1",
          request.every);
   const Problem identity = without_m(weight);
-  const auto gemm = identity.as<GemmProblem>();
   const Signature signature = signature_of(identity);
   const auto tell = [&](const std::string& part) {
     if (request.progress) request.progress(print(identity) + ": " + part);
@@ -321,7 +313,7 @@ ClassMeasurement measure_classes(Backend& backend, ProblemRef weight, std::span<
   ClassMeasurement measured;
   measured.m = compared_rows(request.m);
   Classes classes;
-  RowRuns runs(backend, gemm, measured.m.back());
+  RowRuns runs(backend, identity, measured.m.back());
   for (const KernelConfig& config : configs) {
     ClassedConfig& one = measured.configs.emplace_back(ClassedConfig{config, {}, {}});
     for (const std::int64_t m : measured.m) one.classes.push_back(classes.of(runs.run(config, m)));
@@ -332,7 +324,7 @@ ClassMeasurement measure_classes(Backend& backend, ProblemRef weight, std::span<
     covering.push_back(may_cover_all(stored_class(measured, static_cast<std::int32_t>(id), signature)));
   tell(fmt::format("{} configs in {} classes, of which {} cover all M", configs.size(), covering.size(),
                    std::ranges::count(covering, true)));
-  ClassTimer timer(backend, gemm, request.seconds);
+  ClassTimer timer(backend, identity, request.seconds);
   for (std::size_t at = 0; at < measured.m.size(); ++at) {
     if (!std::ranges::binary_search(request.m, measured.m[at])) continue;
     timer.time(at, covering, measured);
@@ -380,7 +372,7 @@ Recheck recheck_class(Backend& backend, const StoredClass& stored) {
   differs("device", stored.device, device_identity(backend.device()));
   differs("release", stored.library, library_release(backend));
   const RowBits expected = RowBits::parse(stored.bits);
-  RowRuns runs(backend, parse_any_problem(stored.weight).as<GemmProblem>(), stored.m.back());
+  RowRuns runs(backend, parse_any_problem(stored.weight), stored.m.back());
   Recheck result;
   for (const ClassMember& member : stored.members) {
     const KernelConfig config = parse_kernel_to_run(member.config).config;

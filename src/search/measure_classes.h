@@ -120,14 +120,14 @@ class RowRuns {
  public:
   /// Makes the operands for up to `max_m` rows in the backend's memory. Throws unsupported for element types
   /// that cannot be generated, and when the operands do not fit.
-  RowRuns(Backend& backend, const GemmProblem& weight, std::int64_t max_m);
+  RowRuns(Backend& backend, ProblemRef weight, std::int64_t max_m);
   RowRuns(const RowRuns&) = delete;
   RowRuns& operator=(const RowRuns&) = delete;
 
   /// Computes M rows by a config and hashes them.
   RowBits run(const KernelConfig& config, std::int64_t m);
   /// The same by `compute`, which gets the problem and the operands.
-  RowBits run(std::int64_t m, const std::function<void(const GemmProblem&, const GemmBuffers&)>& compute);
+  RowBits run(std::int64_t m, const std::function<void(const Problem&, const GemmBuffers&)>& compute);
 
  private:
   struct Release {
@@ -144,7 +144,7 @@ class RowRuns {
 
   Backend& backend_;
   Memory& memory_;
-  GemmProblem problem_;
+  Problem problem_;  ///< with max_m_ rows
   std::int64_t max_m_;
   Bytes a_, b_, c_, bias_, workspace_;
   std::size_t workspace_bytes_ = 0;

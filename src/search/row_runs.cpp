@@ -42,6 +42,10 @@ bool is_whole(DType dtype) {
   return with_element(dtype, []<class E>() { return E::round_off == 0; });
 }
 
+std::size_t bytes_of(const Tensor& tensor) {
+  return static_cast<std::size_t>(tensor.elements()) * element_bytes(tensor.dtype);
+}
+
 }  // namespace
 
 bool RowBits::agrees(const RowBits& other) const {
@@ -70,15 +74,11 @@ RowBits RowBits::parse(std::string_view text) {
   return bits;
 }
 
-RowRuns::RowRuns(Backend& backend, const GemmProblem& weight, std::int64_t max_m)
-    : backend_(backend), memory_(backend.memory()), problem_(weight), max_m_(max_m) {
-  problem_.m = max_m;
-  const OperandElements elements = operand_elements(problem_);
-  const auto bytes = [](DType dtype, std::int64_t count) {
-    return static_cast<std::size_t>(count) * element_bytes(dtype);
-  };
-  const std::size_t a = bytes(problem_.dtype_a, elements.a), b = bytes(problem_.dtype_b, elements.b),
-                    c = bytes(problem_.dtype_c, elements.c), bias = bytes(problem_.dtype_c, problem_.n);
+RowRuns::RowRuns(Backend& backend, ProblemRef weight, std::int64_t max_m)
+    : backend_(backend), memory_(backend.memory()), problem_(with_m(weight, max_m)), max_m_(max_m) {
+  check(problem_);
+  const OperandList operands = operation(problem_.op()).operands(problem_);
+  const std::size_t a = bytes_of(operands[0]), b = bytes_of(operands[1]), c = bytes_of(operands[2]);
   if (const double limit = instruments_of(backend).memory_bytes(); static_cast<double>(a + b + c) > limit)
     fail(Errc::unsupported, "{}: the operands need {} bytes, {} may be used", print(problem_), a + b + c,
          limit);
@@ -87,8 +87,8 @@ RowRuns::RowRuns(Backend& backend, const GemmProblem& weight, std::int64_t max_m
   c_ = allocated(c);
   fill_a();
   fill_b();
-  if (!has_bias(problem_.epilogue)) return;
-  bias_ = allocated(bias);
+  if (!has_bias(signature_of(problem_).epilogue)) return;
+  bias_ = allocated(bytes_of(operands[3]));
   fill_bias();
 }
 
@@ -97,13 +97,14 @@ RowRuns::Bytes RowRuns::allocated(std::size_t bytes) {
 }
 
 void RowRuns::fill_a() {
-  const MatrixView view = view_a(problem_);
+  const MatrixView view = view_a(problem_.gemm());
   const std::int64_t rows = std::min(kRowPatterns, max_m_);
-  const std::size_t row_bytes = static_cast<std::size_t>(view.leading) * element_bytes(problem_.dtype_a);
+  const std::size_t element = element_bytes(view.dtype);
+  const std::size_t row_bytes = static_cast<std::size_t>(view.leading) * element;
   std::vector<std::byte> patterns(row_bytes * static_cast<std::size_t>(rows));
-  const auto places = paired_places(problem_.k);
-  const bool whole = is_whole(problem_.dtype_a);
-  with_element(problem_.dtype_a, [&]<class E>() {
+  const auto places = paired_places(view.columns);
+  const bool whole = is_whole(view.dtype);
+  with_element(view.dtype, [&]<class E>() {
     for (std::int64_t row = 0; row < rows; ++row) {
       for (std::size_t i = 0; i < places.size(); ++i) {
         const auto index = static_cast<std::uint32_t>(static_cast<std::uint64_t>(row) << 24 | i / 2);
@@ -115,20 +116,18 @@ void RowRuns::fill_a() {
   for (std::int64_t row = 0; row < max_m_; row += rows) {
     // The last line may end with its last element.
     const std::int64_t count = std::min(rows, max_m_ - row);
-    const std::size_t bytes =
-        static_cast<std::size_t>(view.at(0, count - 1, problem_.k - 1) + 1) * element_bytes(problem_.dtype_a);
+    const std::size_t bytes = static_cast<std::size_t>(view.at(0, count - 1, view.columns - 1) + 1) * element;
     memory_.write(a_.get() + static_cast<std::size_t>(row) * row_bytes, patterns.data(), bytes, {});
   }
 }
 
 void RowRuns::fill_b() {
-  const MatrixView view = view_b(problem_);
-  const auto count = static_cast<std::size_t>(operand_elements(problem_).b);
-  std::vector<std::byte> all(count * element_bytes(problem_.dtype_b));
-  const auto places = paired_places(problem_.k);
-  const bool whole = is_whole(problem_.dtype_b);
-  with_element(problem_.dtype_b, [&]<class E>() {
-    for (std::int64_t column = 0; column < problem_.n; ++column) {
+  const MatrixView view = view_b(problem_.gemm());
+  std::vector<std::byte> all(bytes_of(operation(problem_.op()).operands(problem_)[1]));
+  const auto places = paired_places(view.rows);
+  const bool whole = is_whole(view.dtype);
+  with_element(view.dtype, [&]<class E>() {
+    for (std::int64_t column = 0; column < view.columns; ++column) {
       for (std::size_t i = 0; i < places.size(); ++i) {
         const std::uint64_t index = static_cast<std::uint64_t>(column) * places.size() + i / 2;
         const auto bits =
@@ -142,10 +141,11 @@ void RowRuns::fill_b() {
 
 /// About as small as the rounding errors to which it is added.
 void RowRuns::fill_bias() {
-  std::vector<std::byte> all(static_cast<std::size_t>(problem_.n) * element_bytes(problem_.dtype_c));
-  const bool whole = is_whole(problem_.dtype_c);
-  with_element(problem_.dtype_c, [&]<class E>() {
-    for (std::int64_t i = 0; i < problem_.n; ++i) {
+  const MatrixView c = view_c(problem_.gemm());
+  std::vector<std::byte> all(static_cast<std::size_t>(c.columns) * element_bytes(c.dtype));
+  const bool whole = is_whole(c.dtype);
+  with_element(c.dtype, [&]<class E>() {
+    for (std::int64_t i = 0; i < c.columns; ++i) {
       const double value = scattered(scatter(static_cast<std::uint32_t>(i) ^ 0xB0000000u), whole);
       E::store(all.data(), i, whole ? value : value * 0x1p-10);
     }
@@ -155,9 +155,9 @@ void RowRuns::fill_bias() {
 
 RowBits RowRuns::hash_rows(std::int64_t m) {
   constexpr std::int64_t kWhole = 64, kEnds = 16, kInside = 32;
-  const MatrixView view = view_c(problem_);
-  const std::size_t element = element_bytes(problem_.dtype_c);
-  const std::size_t row_bytes = static_cast<std::size_t>(problem_.n) * element;
+  const MatrixView view = view_c(problem_.gemm());
+  const std::size_t element = element_bytes(view.dtype);
+  const std::size_t row_bytes = static_cast<std::size_t>(view.columns) * element;
   const std::size_t step = static_cast<std::size_t>(view.leading) * element;
   RowBits bits;
   std::array<std::vector<std::byte>, kRowPatterns> seen;
@@ -188,11 +188,9 @@ RowBits RowRuns::hash_rows(std::int64_t m) {
 }
 
 RowBits RowRuns::run(const KernelConfig& config, std::int64_t m) {
-  GemmProblem problem = problem_;
-  problem.m = m;
   std::unique_ptr<Launch> launch;
   try {
-    launch = backend_.prepare(problem, config);
+    launch = backend_.prepare(with_m(problem_, m), config);
   } catch (const Error& error) {
     if (error.code() != Errc::unsupported) throw;
     return {.why = error.what()};
@@ -203,16 +201,12 @@ RowBits RowRuns::run(const KernelConfig& config, std::int64_t m) {
     workspace_ = allocated(launch->workspace_bytes());
     workspace_bytes_ = launch->workspace_bytes();
   }
-  return run(m,
-             [&](const GemmProblem&, const GemmBuffers& buffers) { launch->run(buffers, workspace_.get()); });
+  return run(m, [&](const Problem&, const GemmBuffers& buffers) { launch->run(buffers, workspace_.get()); });
 }
 
-RowBits RowRuns::run(std::int64_t m,
-                     const std::function<void(const GemmProblem&, const GemmBuffers&)>& compute) {
-  GemmProblem problem = problem_;
-  problem.m = m;
-  const std::size_t bytes =
-      static_cast<std::size_t>(operand_elements(problem).c) * element_bytes(problem.dtype_c);
+RowBits RowRuns::run(std::int64_t m, const std::function<void(const Problem&, const GemmBuffers&)>& compute) {
+  const Problem problem = with_m(problem_, m);
+  const std::size_t bytes = bytes_of(operation(problem.op()).operands(problem).result());
   memory_.set(c_.get(), std::byte{0xFF}, bytes, {});
   compute(problem,
           {.a = a_.get(), .b = b_.get(), .c = c_.get(), .bias = bias_.get(), .space = memory_.space()});

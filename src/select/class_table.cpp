@@ -8,7 +8,6 @@
 
 #include <fmt/format.h>
 
-#include <kscout/problem.h>
 #include <kscout/provider.h>
 #include <kscout/selector.h>
 #include <kscout/version.h>
@@ -19,6 +18,7 @@
 #include "core/log.h"
 #include "core/numbers.h"
 #include "core/owners.h"
+#include "op/gemm/gemm_views.h"
 
 namespace kscout {
 
@@ -109,17 +109,24 @@ bool StoredClass::holds(const ClassMember& member, std::int64_t of_m) const {
   return std::ranges::find(upper_half, 0) == upper_half.end();
 }
 
+Problem with_m(ProblemRef of, std::int64_t m) {
+  if (of.op() != Op::gemm) fail(Errc::unsupported, "{}: batch-invariant choices are for GEMMs", print(of));
+  Problem problem = of.value();
+  problem.set("m", m);
+  return problem;
+}
+
 Problem without_m(ProblemRef of) {
-  if (!of.is<GemmProblem>()) fail(Errc::unsupported, "{}: batch-invariant choices are for GEMMs", print(of));
-  auto problem = of.as<GemmProblem>();
+  Problem problem = with_m(of, 1);
+  const Signature signature = signature_of(of);
   const auto refuse = [&](const char* what) {
     fail(Errc::unsupported, "{}: batch-invariant choices need {}", print(of), what);
   };
-  if (problem.layout != Layout::rcr && problem.layout != Layout::rrr) refuse("A by rows: layout rcr or rrr");
-  if (problem.batch != 1) refuse("batch 1: with more, take one GEMM per item");
-  if (problem.accumulate) refuse("a C that is not read (accumulate=0)");
-  problem.m = 1;
-  problem.weight = 1;
+  if (signature.layout != Layout::rcr && signature.layout != Layout::rrr)
+    refuse("A by rows: layout rcr or rrr");
+  if (batch_of(of) != 1) refuse("batch 1: with more, take one GEMM per item");
+  if (signature.accumulate) refuse("a C that is not read (accumulate=0)");
+  problem.set_weight(1);
   return problem;
 }
 
@@ -203,7 +210,7 @@ std::vector<ClassChoice> ClassTable::members(ProblemRef problem, std::string& wh
                       file_.string(), known.library, here_.library, kMeasure, known.backend, weight);
     return {};
   }
-  const std::int64_t m = problem.as<GemmProblem>().m;
+  const std::int64_t m = product_of(problem).m;
   const auto above = std::ranges::lower_bound(known.m, m);
   if (m < 1 || above == known.m.end()) {
     why = fmt::format("{}: its classes in {} were measured for M from 1 to {}; {} --rows ... {}", asked,

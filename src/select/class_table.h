@@ -49,6 +49,8 @@ struct StoredClass {
   bool holds(const ClassMember& member, std::int64_t of_m) const;
 };
 
+/// The problem with another M. Throws unsupported for another operation than GEMM.
+Problem with_m(ProblemRef problem, std::int64_t m);
 /// The GEMM with M = 1 and weight 1: equal for all calls of one weight. Throws unsupported for a
 /// problem of which rows cannot be compared over M: another operation, A by columns, a batch, or a C that is
 /// read.

@@ -13,6 +13,7 @@
 #include "core/fork_mutex.h"
 #include "core/log.h"
 #include "core/owners.h"
+#include "op/gemm/gemm_views.h"
 #include "select/decision_cache.h"
 #include "select/fallback_chain.h"
 #include "select/hazard_ptr.h"
@@ -59,10 +60,6 @@ std::filesystem::path batches_of(const std::filesystem::path& model) {
   const auto folder =
       (std::filesystem::is_directory(model, ignored) ? model : model.parent_path()) / "batches";
   return std::filesystem::is_regular_file(folder / "model.ksf", ignored) ? folder : std::filesystem::path();
-}
-
-bool is_batch(const ProblemRef& problem) noexcept {
-  return problem.is<GemmProblem>() && problem.as<GemmProblem>().batch > 1;
 }
 
 std::vector<std::string> warnings_of(const FallbackChain& chain) {
@@ -152,7 +149,7 @@ struct Selector::Impl {
     return reader->model() && reader->model()->model.family(signature_of(problem));
   }
   Impl& of(const ProblemRef& problem) noexcept {
-    return batches && is_batch(problem) && batches->knows(problem) ? *batches : *this;
+    return batches && batch_of(problem) > 1 && batches->knows(problem) ? *batches : *this;
   }
 
   /// Takes the problem by reference: two pointers passed in registers would be stored one by one and then
@@ -337,7 +334,7 @@ void Selector::clear_cache() noexcept {
   if (impl_->batches) impl_->batches->cache.clear();
 }
 
-std::filesystem::path Selector::model_path() const { return model_path(GemmProblem()); }
+std::filesystem::path Selector::model_path() const { return model_path(Problem()); }
 std::filesystem::path Selector::model_path(ProblemRef problem) const {
   const auto reader = impl_->of(problem).chain.read();
   return reader->model() ? reader->model()->path : std::filesystem::path();

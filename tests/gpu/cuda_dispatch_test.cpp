@@ -140,7 +140,7 @@ TEST_F(CudaDispatch, ARowOfAClassHasEqualBitsAtEveryM) {
   const RowBits expected = RowBits::parse(measured.stored.bits);
   for (const std::int64_t m : {1, 2, 17, 100, 129, 500, 1000, 1024}) {
     const RowBits bits = runs.run(
-        m, [&](const GemmProblem& problem, const GemmBuffers& buffers) { dispatcher.run(problem, buffers); });
+        m, [&](const Problem& problem, const GemmBuffers& buffers) { dispatcher.run(problem, buffers); });
     EXPECT_TRUE(bits.agrees(expected)) << m;
   }
   EXPECT_TRUE(recheck_class(gpu(), measured.stored).changed.empty());

@@ -74,14 +74,14 @@ TEST(RowRuns, NearlyEveryElementDependsOnTheOrderOfSums) {
   const auto rows = [](const KernelConfig& config) {
     RowRuns runs(cpu(), kWeight, 8);
     std::vector<float> c;
-    runs.run(8, [&](const GemmProblem& problem, const GemmBuffers& buffers) {
+    runs.run(8, [&](const Problem& problem, const GemmBuffers& buffers) {
       const auto launch = cpu().prepare(problem, config);
       std::vector<std::byte> memory(launch->workspace_bytes() + 64);
       void* place = memory.data();
       std::size_t left = memory.size();
       launch->run(buffers, std::align(64, launch->workspace_bytes(), place, left));
       const auto* const data = static_cast<const float*>(buffers.c);
-      c.assign(data, data + 8 * problem.n);
+      c.assign(data, data + 8 * problem["n"]);
     });
     return c;
   };
