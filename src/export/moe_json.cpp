@@ -1,10 +1,8 @@
 #include "export/moe_json.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
-#include <tuple>
-
-#include <kscout/grouped_gemm.h>
 
 #include "core/fail.h"
 #include "core/json_fields.h"
@@ -38,8 +36,8 @@ Json row_of(const KernelConfig& config) {
 }
 
 /// What engines call the element type of the weights; empty for the usual 16 bits.
-std::string dtype_word(const GroupedGemmProblem& p) {
-  switch (p.dtype_b) {
+std::string dtype_word(const Problem& p) {
+  switch (signature_of(p).dtype_b) {
     case DType::bf16:
     case DType::fp16:
       return {};
@@ -67,33 +65,31 @@ MoeTable moe_table(std::span<const ShapeChoice> choices, const MoeNaming& naming
     fail(Errc::invalid_argument, "--block-shape '{}': two numbers, such as 128,128", naming.block_shape);
   if (choices.empty()) fail(Errc::invalid_argument, "a table of experts needs a problem");
   std::map<std::int64_t, Json> rows;
-  const auto layer_of = [](const GroupedGemmProblem& p) { return std::tuple(p.groups, p.n, p.k, p.dtype_b); };
-  const auto as_layer = [](const Problem& problem) {
-    if (!ProblemRef(problem).is<GroupedGemmProblem>())
-      fail(Errc::invalid_argument, "{}: a table of experts is for grouped GEMMs", print(problem));
-    return problem.as<GroupedGemmProblem>();
+  const auto layer_of = [](const Problem& p) {
+    if (p.op() != Op::grouped_gemm)
+      fail(Errc::invalid_argument, "{}: a table of experts is for grouped GEMMs", print(p));
+    return std::array{p["groups"], p["n"], p["k"], p["dtype_b"]};
   };
-  const GroupedGemmProblem first = as_layer(choices.front().problem);
+  const Problem& first = choices.front().problem;
   for (const ShapeChoice& choice : choices) {
-    const GroupedGemmProblem p = as_layer(choice.problem);
+    const Problem& p = choice.problem;
     if (layer_of(p) != layer_of(first))
       fail(Errc::invalid_argument, "a table is of one layer: {} has other experts, sizes or types than {}",
            print(p), print(first));
-    if (p.m_sum % naming.top_k != 0)
-      fail(Errc::invalid_argument, "{}: {} rows are no multiple of top_k={}", print(p), p.m_sum,
-           naming.top_k);
-    const std::int64_t tokens = p.m_sum / naming.top_k;
+    const std::int64_t m = p["m_sum"], tokens = m / naming.top_k;
+    if (m % naming.top_k != 0)
+      fail(Errc::invalid_argument, "{}: {} rows are no multiple of top_k={}", print(p), m, naming.top_k);
     if (!rows.emplace(tokens, row_of(choice.choice.config)).second)
       fail(Errc::invalid_argument, "{} tokens are in the table already; measure one routing of them", tokens);
   }
-  if (first.n % 2 != 0)
+  if (first["n"] % 2 != 0)
     fail(Errc::invalid_argument, "{}: n is twice the intermediate size, and not odd", print(first));
   Json table = Json::object();
   for (auto& [tokens, row] : rows) table[std::to_string(tokens)] = std::move(row);
   std::string device = naming.device_name;
   std::ranges::replace(device, ' ', '_');
   const std::string blocks = naming.block_shape.empty() ? "" : ",block_shape=[" + naming.block_shape + "]";
-  return {fmt::format("E={},N={},device_name={}{}{}.json", first.groups, first.n / 2, device,
+  return {fmt::format("E={},N={},device_name={}{}{}.json", first["groups"], first["n"] / 2, device,
                       dtype_word(first), blocks),
           table.dump(4) + "\n"};
 }

@@ -37,7 +37,7 @@ class MiopenLogReader : public LineReader {
       return true;
     }
     MiopenLine found = read_miopen_line(line);
-    for (const ConvProblem& problem : found.problems) log.add(problem);
+    for (const ProblemRef problem : found.problems) log.add(problem.value());
     if (found.fault)
       log.leave_out(std::move(found.fault->reason), line.number, std::move(found.fault->example));
     return true;
@@ -55,7 +55,7 @@ class TunableOpLogReader : public LineReader {
         op.find(' ') != std::string_view::npos)
       return false;
     const auto found = read_tunableop_line(whole);
-    if (const auto* const problem = std::get_if<GemmProblem>(&found)) {
+    if (const auto* const problem = std::get_if<Problem>(&found)) {
       log.add(*problem);
     } else {
       log.leave_out(std::get<std::string>(found), whole.number);

@@ -56,14 +56,13 @@ KernelConfig in_space(const CublasLtConfig& c, const ConfigSpace& space) {
 }
 
 /// Problems of a signature: the special ones, then drawn ones.
-std::vector<GemmProblem> problems_of(const Signature& signature) {
-  std::vector<GemmProblem> problems;
+std::vector<Problem> problems_of(const Signature& signature) {
+  std::vector<Problem> problems;
   const auto add = [&](std::int64_t m, std::int64_t n, std::int64_t k) {
-    GemmProblem p = make_gemm(m, n, k, signature.dtype_a, signature.layout);
-    p.dtype_b = signature.dtype_b;
-    p.dtype_c = signature.dtype_c;
-    p.dtype_acc = signature.dtype_acc;
-    p.epilogue = signature.epilogue;
+    Problem p = make_gemm(m, n, k, signature.dtype_a, signature.layout);
+    for_each_field<Signature>([&](const auto& field) {
+      if (field.name != "op") p.set(field.name, static_cast<std::int64_t>(signature.*field.member));
+    });
     if (is_valid(p) && signature_of(p) == signature) problems.push_back(p);
   };
   for (const auto& [m, n, k] : kSpecial) add(m, n, k);
@@ -73,7 +72,7 @@ std::vector<GemmProblem> problems_of(const Signature& signature) {
                               .max_gflop = kAskedGflop,
                               .max_bytes = kAskedBytes,
                               .count = kAsked})) {
-    const auto p = drawn.as<GemmProblem>();
+    const ImplicitGemm p = product_of(drawn);
     add(p.m, p.n, p.k);
   }
   return problems;
@@ -234,7 +233,7 @@ Family renamed_family(const Family& old, const Renaming& renaming, bool numbers_
 }
 
 SweepPlan sample_plan(const std::vector<Family>& families,
-                      const std::vector<std::vector<GemmProblem>>& problems) {
+                      const std::vector<std::vector<Problem>>& problems) {
   Backend& gpu = cuda_backend();
   SweepPlan plan;
   plan.provider = cublaslt_gemm_space.provider;
@@ -251,7 +250,7 @@ SweepPlan sample_plan(const std::vector<Family>& families,
     const ApplicabilityRules rules(family.applicability, family.configs, family.traits, family.device);
     ApplicabilityRules::Scratch scratch;
     std::vector<std::uint8_t> applicable(family.configs.size());
-    for (const GemmProblem& problem : problems[f]) {
+    for (const Problem& problem : problems[f]) {
       applicable.assign(applicable.size(), 1);
       rules.evaluate(problem, applicable, scratch);
       std::vector<std::uint32_t> candidates;
@@ -336,17 +335,16 @@ RefreshedModel refresh_model(const fs::path& path, const MeasurePlan& measure) {
   if (fs::exists(path / kReferenceTimesFile))
     recorded = read_reference_times(path, provider(model.provider()));
 
-  std::vector<std::vector<GemmProblem>> problems;
+  std::vector<std::vector<Problem>> problems;
   std::vector<AskedFamily> asked;
   for (const Family& family : model.data().families) {
     problems.push_back(problems_of(family.signature));
     AskedFamily& one = asked.emplace_back(AskedFamily{&family, {}});
-    for (const GemmProblem& problem : problems.back()) one.shapes.push_back(shape_of(problem));
+    for (const Problem& problem : problems.back()) one.shapes.push_back(shape_of(problem.gemm()));
     const std::size_t run = kSpecial.size() + (recorded.empty() ? kRunUnrecorded : 0);
     problems.back().resize(std::min(problems.back().size(), run));
     for (const ReferenceProblem& reference : recorded) {
-      if (signature_of(reference.problem) == family.signature)
-        problems.back().push_back(reference.problem.as<GemmProblem>());
+      if (signature_of(reference.problem) == family.signature) problems.back().push_back(reference.problem);
     }
   }
   Matcher matcher(open_module(), asked, fresh.to);

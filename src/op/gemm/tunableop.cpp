@@ -212,7 +212,7 @@ std::vector<std::string> tunableop_validators(std::string_view text) {
   return validators;
 }
 
-std::variant<GemmProblem, std::string> read_tunableop_line(const LogLine& line) {
+std::variant<Problem, std::string> read_tunableop_line(const LogLine& line) {
   const auto columns = split(line.text, ',');
   if (!line.ended && columns.size() < 3) return std::string(kCutShort);
   if (columns.size() < 2)
@@ -241,7 +241,7 @@ TunableOpFile read_tunableop(std::string_view text, std::string_view source) {
         count_skipped(file.left_out, {.reason = std::move(*reason), .line = line.number});
         return;
       }
-      const GemmProblem& problem = file.problems.emplace_back(std::get<GemmProblem>(found));
+      const GemmProblem& problem = file.problems.emplace_back(std::get<Problem>(found).gemm());
       // A log of the call may follow the parameters instead.
       const bool has_solution = columns.size() > (line.ended ? 2 : 3);
       if (has_solution && columns[2].find('{') == std::string_view::npos)

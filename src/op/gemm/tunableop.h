@@ -14,7 +14,7 @@
 #include <variant>
 #include <vector>
 
-#include <kscout/problem.h>
+#include <kscout/any_problem.h>
 
 #include "op/skipped_lines.h"
 
@@ -58,7 +58,7 @@ TunableOpFile read_tunableop(std::string_view text, std::string_view source);
 
 /// The problem of one such line, or the reason why it is none here. Throws corrupt_data as read_tunableop()
 /// does.
-std::variant<GemmProblem, std::string> read_tunableop_line(const LogLine& line);
+std::variant<Problem, std::string> read_tunableop_line(const LogLine& line);
 
 /// "NAME,VALUE" of each line "Validator,NAME,VALUE"; other lines are not read.
 std::vector<std::string> tunableop_validators(std::string_view text);
