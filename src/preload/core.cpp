@@ -274,8 +274,7 @@ class Core {
 
   /// Counts a problem for the record and the report; the place of a call that is to be timed. The lock is
   /// held.
-  template <class P>
-  Record::Place count(const P& problem) noexcept try {
+  Record::Place count(ProblemRef problem) noexcept try {
     if (!counts_problems_) return {};
     timer_.collect([&](const Record::Place& place, double us) { record_.add_time(place, us); });
     return record_.count(problem);
@@ -364,8 +363,8 @@ class Core {
   void report() const noexcept {
     Report report(owner_);
     if (report_.empty() || !report.add_calls(calls_)) return;
-    if (products_ || !convolutions_) report.add_problems(products_, "products", record_.gemms());
-    if (convolutions_) report.add_problems(convolutions_, "convolutions", record_.convolutions());
+    if (products_ || !convolutions_) report.add_problems(products_, "products", record_.problems(Op::gemm));
+    if (convolutions_) report.add_problems(convolutions_, "convolutions", record_.problems(Op::conv_fwd));
     report.add_unread(unread_);
     if (gpu_ && report.any_of_gpu()) report.add(*gpu_);
     if (guard_ && report.any_of_gpu()) report.add(guard_->counts(), wrong_convolutions_);

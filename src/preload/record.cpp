@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "op/problem_sets.h"
+#include "op/problem_words.h"
 #include "preload/apart.h"
 #include "preload/say.h"
 
@@ -57,9 +58,11 @@ bool lock(int file) noexcept {
 
 }  // namespace
 
-template <class P>
-Record::Place Record::count(Row*& row, const P& problem) {
-  if (!row) row = &rows_.emplace_back(Row{.problem = print(problem)});
+Record::Place Record::count(ProblemRef problem) {
+  std::uint64_t rest = 0;
+  const ProblemWords words = words_of_any(rest, problem, 0);
+  Row*& row = rest == 0 ? by_words_[words] : large_[problem.value()];
+  if (!row) row = &rows_.emplace_back(Row{.problem = print(problem), .kind = problem.kind()});
   ++row->calls;
   ++calls_;
   if (row->calls == 1 || std::has_single_bit(calls_) || calls_ % kWriteEvery == 0) write();
@@ -68,16 +71,17 @@ Record::Place Record::count(Row*& row, const P& problem) {
   return {row, process_};
 }
 
-Record::Place Record::count(const GemmProblem& problem) { return count(gemms_[problem], problem); }
-Record::Place Record::count(const ConvProblem& problem) { return count(convolutions_[problem], problem); }
+std::size_t Record::problems(Op kind) const noexcept {
+  return static_cast<std::size_t>(std::ranges::count(rows_, kind, &Row::kind));
+}
 
 void Record::add_time(const Place& place, double us) {
   if (place.process == process_) place.row->times_us.push_back(us);
 }
 
 void Record::forget() noexcept {
-  gemms_.clear();
-  convolutions_.clear();
+  by_words_.clear();
+  large_.clear();
   rows_.clear();
   calls_ = 0;
   ++process_;

@@ -19,10 +19,10 @@
 #include <unordered_map>
 #include <vector>
 
-#include <kscout/conv_problem.h>
-#include <kscout/problem.h>
+#include <kscout/any_problem.h>
 
-#include "preload/read_calls.h"
+#include "core/hash.h"
+#include "op/packed_words.h"
 
 namespace kscout::preload {
 
@@ -43,8 +43,7 @@ class Record {
     explicit operator bool() const noexcept { return row != nullptr; }
   };
 
-  Place count(const GemmProblem& problem);
-  Place count(const ConvProblem& problem);
+  Place count(ProblemRef problem);
   /// Does nothing for a place from before forget().
   void add_time(const Place& place, double us);
   /// Writes the numbers that changed. The first failure is reported on stderr, and ends all writing.
@@ -52,11 +51,12 @@ class Record {
   /// Forgets all counts: a child process has rows of its own.
   void forget() noexcept;
 
-  std::size_t gemms() const noexcept { return gemms_.size(); }
-  std::size_t convolutions() const noexcept { return convolutions_.size(); }
+  /// How many problems of an operation were counted; `kind` is ProblemRef::kind().
+  std::size_t problems(Op kind) const noexcept;
 
   struct Row {
     std::string problem;
+    Op kind = Op::gemm;
     std::uint64_t calls = 0;
     unsigned timed = 0;                 ///< how many calls count() gave a place
     std::vector<double> times_us = {};  ///< of those that are known
@@ -66,16 +66,14 @@ class Record {
 
  private:
   struct Hash {
-    std::size_t operator()(const GemmProblem& problem) const noexcept { return quick_hash(problem); }
+    std::size_t operator()(const ProblemWords& words) const noexcept { return words_hash(words); }
   };
-  template <class P>
-  Place count(Row*& row, const P& problem);
   bool write_rows(int file);
 
   std::string file_;
   std::deque<Row> rows_;
-  std::unordered_map<GemmProblem, Row*, Hash> gemms_;
-  std::unordered_map<ConvProblem, Row*> convolutions_;
+  std::unordered_map<ProblemWords, Row*, Hash> by_words_;  ///< std::hash of all fields takes longer
+  std::unordered_map<Problem, Row*> large_;                ///< of numbers that the words have no room for
   std::uint64_t calls_ = 0;
   unsigned process_ = 0;  ///< counts forget()
   // The file that holds the rows, and its size then: it only grows.
