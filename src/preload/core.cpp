@@ -123,16 +123,16 @@ class Core {
   kscout_answer blas(kscout_entry entry, const kscout_blas_call* given) noexcept {
     const kscout_blas_call& call = *given;
     const int error = errno;
-    GemmProblem problem;
+    ProductKey product;
     Watch watch;
-    const Unread why = read(call, problem);
+    const Unread why = read(call, product);
     if (counts_problems_) {
       const Lock lock(*this);
       if (finished_) return kscout_pass;
       ++calls_[entry];
       if (why == Unread::none) {
         ++products_;
-        watch.on_cpu = count(problem);
+        watch.on_cpu = count(product.problem);
       } else {
         ++unread_[static_cast<std::size_t>(why)];
       }
@@ -141,7 +141,7 @@ class Core {
     if (watch.on_cpu) watch.begin_ns = now_ns();
     kscout_answer answer = kscout_pass;
     if (cpu_) {
-      const Outcome outcome = cpu_->serve(call, problem);
+      const Outcome outcome = cpu_->serve(call, product);
       if (outcome == Outcome::served) answer = kscout_served;
       watch.cpu = outcome == Outcome::timed;
     }
@@ -320,14 +320,14 @@ class Core {
 
   template <class Call>
   kscout_answer serve(const Call& call, const Library& library, const ProductCall& product) noexcept {
-    const GpuServer::Known known = gpu_->recall(product.problem);
+    const GpuServer::Known known = gpu_->recall(product);
     Outcome outcome = known.outcome != Outcome::served ? known.outcome : product.outcome;
     if (outcome == Outcome::served && has_refused_scales(call, library, product)) outcome = Outcome::scales;
     if (outcome != Outcome::served) {
       gpu_->pass(outcome);
       return kscout_pass;
     }
-    outcome = gpu_->serve(product.problem, known, product.operands);
+    outcome = gpu_->serve(product, known);
     if (outcome == Outcome::served) return kscout_served;
     return GpuServer::watches(outcome) ? kscout_pass_watched : kscout_pass;
   }

@@ -96,12 +96,12 @@ int CpuServer::allowed_threads() {
   return threads;
 }
 
-int CpuServer::threads_for(const kscout_blas_call& call, const GemmProblem& problem) {
+int CpuServer::threads_for(const kscout_blas_call& call, const ProductKey& product) {
   int most = allowed_threads();
   if (call.openmp) most = call.openmp->in_parallel() ? 1 : std::min(most, call.openmp->max_threads());
   if (call.threads) most = std::min(most, call.threads());
   const double of_thread = call.openmp ? kFlopOfOpenMpThread : kFlopOfThread;
-  const double worthwhile = std::max(1.0, flop_count(problem) / of_thread);
+  const double worthwhile = std::max(1.0, flop_count(product.problem) / of_thread);
   return static_cast<int>(std::min<double>(std::max(1, most), worthwhile));
 }
 
@@ -207,11 +207,12 @@ void CpuServer::compute(Running& running, const Operands& operands) {
   }
 }
 
-Outcome CpuServer::try_serve(const kscout_blas_call& call, const GemmProblem& problem) {
-  if (!settings_.batch_invariant && flop_count(problem) < small_flop(call, settings_)) return Outcome::small;
+Outcome CpuServer::try_serve(const kscout_blas_call& call, const ProductKey& product) {
+  if (!settings_.batch_invariant && flop_count(product.problem) < small_flop(call, settings_))
+    return Outcome::small;
   if (call.alpha == 0) return Outcome::nothing;
   if (call.openmp && call.lost_threads && call.openmp->max_threads() > 1) return Outcome::forked;
-  const CpuKey key{problem, threads_for(call, problem), call.openmp != nullptr, call.library};
+  const CpuKey key{product, threads_for(call, product), call.openmp != nullptr, call.library};
   const OpenMpTeam team(call.openmp);
   const cpu::TeamScope scope(call.openmp ? &team : nullptr);
   Decision* one = decisions_.find(key);
@@ -243,10 +244,10 @@ Outcome CpuServer::try_serve(const kscout_blas_call& call, const GemmProblem& pr
   return turn.library ? Outcome::timed : Outcome::served;
 }
 
-Outcome CpuServer::serve(const kscout_blas_call& call, const GemmProblem& problem) noexcept {
+Outcome CpuServer::serve(const kscout_blas_call& call, const ProductKey& product) noexcept {
   Outcome outcome = Outcome::failed;
   try {
-    outcome = try_serve(call, problem);
+    outcome = try_serve(call, product);
   } catch (const std::bad_alloc&) {
     outcome = Outcome::memory;
   } catch (...) {  // the BLAS computes it

@@ -3,7 +3,7 @@
 /// Computes a program's products of a BLAS on the CPU, with the native kernels that the models choose.
 ///
 ///     CpuServer server(settings);
-///     if (server.serve(call, problem) != Outcome::served) call_the_original();
+///     if (server.serve(call, product) != Outcome::served) call_the_original();
 ///
 /// Each problem is decided once for each number of threads. A call returns when C is complete. It computes on
 /// the threads of the OpenMP runtime that the caller's library uses; without one, on threads of ours: where
@@ -17,7 +17,6 @@
 #include <unordered_map>
 
 #include <kscout/backend.h>
-#include <kscout/problem.h>
 
 #include "core/fork_mutex.h"
 #include "dispatch/padding.h"
@@ -32,17 +31,16 @@ class Solver;
 
 namespace kscout::preload {
 
-/// A problem on at most so many threads, which are those of an OpenMP runtime, or ours, in place of a
+/// A product on at most so many threads, which are those of an OpenMP runtime, or ours, in place of a
 /// library.
-struct CpuKey {
-  GemmProblem problem;
+struct CpuKey : ProductKey {
   int threads;
   bool on_openmp;
   const char* library;  ///< kscout_blas_call::library
   bool operator==(const CpuKey&) const = default;
 };
 inline std::size_t quick_hash(const CpuKey& key) noexcept {
-  return quick_hash(key.problem) + static_cast<std::size_t>(key.threads);
+  return quick_hash(static_cast<const ProductKey&>(key)) + static_cast<std::size_t>(key.threads);
 }
 
 class CpuServer {
@@ -53,7 +51,7 @@ class CpuServer {
   CpuServer& operator=(const CpuServer&) = delete;
 
   /// Computes the product; or returns why the BLAS has to. C is unchanged then.
-  Outcome serve(const kscout_blas_call& call, const GemmProblem& problem) noexcept;
+  Outcome serve(const kscout_blas_call& call, const ProductKey& product) noexcept;
   /// Follows the original of a call for which serve() returned Outcome::timed.
   void after_original() noexcept;
 
@@ -77,8 +75,8 @@ class CpuServer {
   /// How many threads the calling thread may use: its CPUs and the quotas of its cgroup may change.
   int allowed_threads();
   /// At most as many as the runtime and the BLAS may use now, and as are worthwhile.
-  int threads_for(const kscout_blas_call& call, const GemmProblem& problem);
-  Outcome try_serve(const kscout_blas_call& call, const GemmProblem& problem);
+  int threads_for(const kscout_blas_call& call, const ProductKey& product);
+  Outcome try_serve(const kscout_blas_call& call, const ProductKey& product);
   Decision* decide(const CpuKey& key);
   void choose(Decision& decision);
   /// What a contest with this library found in an earlier process; null: nothing.

@@ -74,7 +74,7 @@ struct GpuServer::Chooser {
   bool other_release;  ///< the model's release of cuBLASLt is not the program's
 
   /// Microseconds that the model expects of the library's first suggestion, or the least that it can take.
-  double own_us(const GemmProblem& problem, Backend& gpu) const {
+  double own_us(ProblemRef problem, Backend& gpu) const {
     const double least_us = gpu.min_us(problem, CublasLtConfig{.suggestion = 1}.kernel_config());
     return std::fmax(static_cast<double>(selector.select(problem).suggestion_us), least_us);
   }
@@ -145,17 +145,17 @@ void GpuServer::exchange_capture_mode() noexcept {
   driver_.exchange_capture_mode(&mode);
 }
 
-GpuServer::Known GpuServer::recall(const GemmProblem& problem) noexcept {
+GpuServer::Known GpuServer::recall(const ProductKey& product) noexcept {
   if (off_.load(std::memory_order_acquire)) return {Outcome::off};
-  if (flop_count(problem) < kSmallFlop && !settings_.batch_invariant) return {Outcome::small};
-  Decision* const decision = decisions_.find(problem);
+  if (flop_count(product.problem) < kSmallFlop && !settings_.batch_invariant) return {Outcome::small};
+  Decision* const decision = decisions_.find(product);
   return {decision ? decision->outcome.load(kRelaxed) : Outcome::served, decision};
 }
 
-Outcome GpuServer::serve(const GemmProblem& problem, const Known& known, const Operands& operands) noexcept {
+Outcome GpuServer::serve(const ProductCall& product, const Known& known) noexcept {
   Outcome outcome = Outcome::failed;
   try {
-    outcome = try_serve(problem, known.decision, operands);
+    outcome = try_serve(product, known.decision);
   } catch (const PartialResult& error) {
     kscout_say("a kernel failed after it had added to C, which nothing can undo: %s", error.what());
     std::abort();
@@ -179,7 +179,8 @@ void GpuServer::add(Decision& one, const Turn& turn, const EventTimer::Span& spa
   one.contest->add(turn, span, is_recorded, timer_);
 }
 
-Outcome GpuServer::try_serve(const GemmProblem& problem, Decision* one, const Operands& operands) {
+Outcome GpuServer::try_serve(const ProductCall& product, Decision* one) {
+  const Operands& operands = product.operands;
   if (operands.alpha == 0) return Outcome::nothing;  // kernels of libraries keep a NaN of A
   void* context = nullptr;
   if (driver_.current(&context) != 0 || !context) return Outcome::gpu;
@@ -187,7 +188,7 @@ Outcome GpuServer::try_serve(const GemmProblem& problem, Decision* one, const Op
   if (!context_.compare_exchange_strong(first, context) && first != context) return Outcome::gpu;
   if (!one) {
     if (driver_.captures(operands.stream)) return Outcome::capture;
-    if (!(one = decide(problem, operands))) return off_ ? Outcome::off : Outcome::failed;
+    if (!(one = decide(product))) return off_ ? Outcome::off : Outcome::failed;
     if (const Outcome outcome = one->outcome; outcome != Outcome::served) return outcome;
   } else if (one->failed.load(kRelaxed)) {
     return Outcome::failed;
@@ -267,19 +268,20 @@ void GpuServer::store(const Decision& one, const ContestResult& result) const {
     fastest.next_us = Choice::unknown;
     fastest.timed = 1;
   }
-  StoredDecision decision = result.is_library_faster() ? decision_of(one.key, library, fastest, *gpu_)
+  StoredDecision decision = result.is_library_faster() ? decision_of(one.key.problem, library, fastest, *gpu_)
                                                        : decision_of(pick.form, ours, fastest, *gpu_);
   decision.limits = print(kLimits);
   std::vector<StoredTiming> timings;
   if (!(pick.copies_us > 0)) {
-    const Signature signature = signature_of(one.key);
-    timings = {timing_of(one.key, config_name(signature, library), result.library_us, *gpu_),
-               timing_of(one.key, config_name(signature, ours), result.pick_us, *gpu_)};
+    const ProblemRef problem = one.key.problem;
+    const Signature signature = signature_of(problem);
+    timings = {timing_of(problem, config_name(signature, library), result.library_us, *gpu_),
+               timing_of(problem, config_name(signature, ours), result.pick_us, *gpu_)};
   }
   DecisionDb(settings_.db).put(std::span(&decision, 1), timings);
 }
 
-std::optional<Solution> GpuServer::timed_form(const GemmProblem& problem) const {
+std::optional<Solution> GpuServer::timed_form(ProblemRef problem) const {
   for (const auto& [form, chosen_for] : aligned_forms(problem)) {
     const Choice* const timed = timings_.find(form.problem, kLimits);
     // Decisions about the form's problem itself know the time of a second config.
@@ -303,16 +305,15 @@ bool GpuServer::is_library(const KernelConfig& config) const {
   return of == 0 || of == release_;
 }
 
-GpuServer::Decision* GpuServer::decide(const GemmProblem& problem, const Operands& operands) {
+GpuServer::Decision* GpuServer::decide(const ProductCall& product) {
   const std::scoped_lock lock(deciding_);
-  if (Decision* const found = decisions_.find(problem)) return found;
+  if (Decision* const found = decisions_.find(product)) return found;
   const CaptureAside aside(driver_);
   if (!open_) run_apart([&] { open(); });
   if (off_) return nullptr;
-  return decisions_.add(problem, tally_, [&](Decision& made) {
-    settings_.batch_invariant ? choose_in_class(problem, made) : choose(problem, made);
-    if (guard_ && made.outcome == Outcome::served &&
-        guard_->is_wrong(problem, *made.launch, operands, gpu_->space()))
+  return decisions_.add(product, tally_, [&](Decision& made) {
+    settings_.batch_invariant ? choose_in_class(product.problem, made) : choose(product.problem, made);
+    if (guard_ && made.outcome == Outcome::served && guard_->is_wrong(product, *made.launch, gpu_->space()))
       made.outcome = Outcome::wrong;
   });
 }
@@ -354,10 +355,10 @@ void GpuServer::compare_releases() {
              "; build it for the same major version, or set KSCOUT_CUBLASLT to the program's library");
 }
 
-GpuServer::Chooser* GpuServer::chooser(const GemmProblem& problem) {
-  const auto [found, is_new] = choosers_.try_emplace(problem.dtype_a);
+GpuServer::Chooser* GpuServer::chooser(DType dtype) {
+  const auto [found, is_new] = choosers_.try_emplace(dtype);
   if (!is_new) return found->second.get();
-  const auto model = find_model(Op::gemm, problem.dtype_a, gpu_->device(), DevicePolicy::same_arch);
+  const auto model = find_model(Op::gemm, dtype, gpu_->device(), DevicePolicy::same_arch);
   if (!model) return nullptr;
   const auto of_model = std::make_shared<std::int32_t>(0);  // another release than the program's
   SelectorRequest request{
@@ -397,7 +398,7 @@ void GpuServer::set_alignment(const Solution& solution, Decision& decision) {
   decision.aligned_c = !any_address && !solution.form.copied[kC];
 }
 
-void GpuServer::choose_in_class(const GemmProblem& problem, Decision& decision) {
+void GpuServer::choose_in_class(ProblemRef problem, Decision& decision) {
   const Limits limits = {.deterministic = true, .batch_invariant = true};
   if (!classes_) {
     Registry registry;
@@ -417,8 +418,8 @@ void GpuServer::choose_in_class(const GemmProblem& problem, Decision& decision) 
   set_alignment(solution, decision);
 }
 
-void GpuServer::choose(const GemmProblem& problem, Decision& decision) {
-  Chooser* const by = chooser(problem);
+void GpuServer::choose(ProblemRef problem, Decision& decision) {
+  Chooser* const by = chooser(signature_of(problem).dtype_a);
   if (!by) {
     decision.outcome = Outcome::model;
     return;

@@ -3,8 +3,8 @@
 /// Computes a program's products with the configs that KernelScout's models choose.
 ///
 ///     GpuServer server(find, settings, /*off=*/"");
-///     const GpuServer::Known known = server.recall(problem);
-///     if (known.outcome != Outcome::served || server.serve(problem, known, operands) != Outcome::served)
+///     const GpuServer::Known known = server.recall(product);
+///     if (known.outcome != Outcome::served || server.serve(product, known) != Outcome::served)
 ///       call_the_original();
 ///
 /// The first product opens backend `cuda` on the GPU that is current then. Each problem is decided once, at
@@ -23,7 +23,6 @@
 
 #include <kscout/backend.h>
 #include <kscout/dispatcher.h>
-#include <kscout/problem.h>
 
 #include "preload/calls.h"
 #include "preload/decide.h"
@@ -48,7 +47,7 @@ class GpuServer {
   GpuServer& operator=(const GpuServer&) = delete;
 
   /// What is done about a problem.
-  struct Decision : BasicDecision<GemmProblem, EventTimer> {
+  struct Decision : BasicDecision<ProductKey, EventTimer> {
     using BasicDecision::BasicDecision;
     std::unique_ptr<Launch> launch;
     /// Of a contest: the pick computes the problem itself, or a form of it on copies that take so long.
@@ -69,11 +68,11 @@ class GpuServer {
     Outcome outcome = Outcome::served;  ///< another: no call of the problem is served
     Decision* decision = nullptr;       ///< null: the problem is new
   };
-  Known recall(const GemmProblem& problem) noexcept;
+  Known recall(const ProductKey& product) noexcept;
 
   /// Enqueues the product; or returns why the library has to compute it. C is unchanged then. `known` is
-  /// recall() of the problem, with outcome `served`.
-  Outcome serve(const GemmProblem& problem, const Known& known, const Operands& operands) noexcept;
+  /// recall() of the product, with outcome `served`.
+  Outcome serve(const ProductCall& product, const Known& known) noexcept;
   /// Whether after_original() has to follow the original of a call for which serve() returned this reason:
   /// the call is timed; or a graph is captured, and the thread may load kernels until then, because a program
   /// that warms up first has not made the original do so.
@@ -102,14 +101,14 @@ class GpuServer {
   static constexpr auto kRelaxed = std::memory_order_relaxed;
   struct Chooser;
 
-  Outcome try_serve(const GemmProblem& problem, Decision* one, const Operands& operands);
+  Outcome try_serve(const ProductCall& product, Decision* one);
   void exchange_capture_mode() noexcept;
-  Decision* decide(const GemmProblem& problem, const Operands& operands);
-  void choose(const GemmProblem& problem, Decision& decision);
+  Decision* decide(const ProductCall& product);
+  void choose(ProblemRef problem, Decision& decision);
   /// The same under policy batch-invariant.
-  void choose_in_class(const GemmProblem& problem, Decision& decision);
+  void choose_in_class(ProblemRef problem, Decision& decision);
   static void set_alignment(const Solution& solution, Decision& decision);
-  Chooser* chooser(const GemmProblem& problem);
+  Chooser* chooser(DType dtype);
   void open();
   /// Reads the releases of the program's cuBLASLt and of the one that backend cuda uses.
   void compare_releases();
@@ -123,7 +122,7 @@ class GpuServer {
   /// pick on copies, the kernel's own time is stored without the copies, and no timings.
   void store(const Decision& one, const ContestResult& result) const;
   /// The pick on copies that was faster than the library when both were timed.
-  std::optional<Solution> timed_form(const GemmProblem& problem) const;
+  std::optional<Solution> timed_form(ProblemRef problem) const;
   /// The config that stands for the library's own kernel, of the release that the program has loaded.
   KernelConfig library_config() const;
   bool is_library(const KernelConfig& config) const;

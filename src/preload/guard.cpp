@@ -117,7 +117,7 @@ std::string text_of(const GuardedKey& key) {
       "{} by {}: compute {}, scale {}, math {}, multiprocessors {}, scales {}, other scales {}, factors of "
       "the "
       "GPU {}, in place {}, strides {} {} {}, alignments {}, workspace {}, algorithm {}",
-      print(key.problem), entry_name(static_cast<kscout_entry>(key.entry)), d.compute, d.scale_type,
+      print(key.product.problem), entry_name(static_cast<kscout_entry>(key.entry)), d.compute, d.scale_type,
       d.math_mode, d.multiprocessors, d.scales, d.has_other_scales, d.has_gpu_factors, d.is_in_place,
       d.stride_a, d.stride_b, d.stride_c, fmt::join(key.alignments, " "), key.workspace_bytes,
       digits_of(key.algorithm));
@@ -127,14 +127,15 @@ std::string place_of(const std::string& device, const std::string& call) { retur
 
 /// Whether the library's choice is examined for certain: a deep K, a small C, and operands narrower than
 /// fp32. docs/design/0013-guard.md has the measured limits.
-bool is_suspicious(const GemmProblem& p) noexcept {
+bool is_suspicious(const ProductKey& product) noexcept {
   constexpr std::int64_t kDeep = 1024, kLarge = std::int64_t{1} << 18;
-  const bool is_narrow = p.dtype_a != DType::fp32 && p.dtype_a != DType::fp64;
-  return is_narrow && p.k >= kDeep && p.m * p.n <= kLarge;
+  const DType a = product.problem.dtype_a;
+  return a != DType::fp32 && a != DType::fp64 && product.problem.k >= kDeep &&
+         product.problem.m * product.problem.n <= kLarge;
 }
-bool is_drawn(const GemmProblem& problem) noexcept {
+bool is_drawn(const ProductKey& product) noexcept {
   constexpr std::size_t kOneOf = 1000;
-  return quick_hash(problem) % kOneOf == 0;
+  return quick_hash(product) % kOneOf == 0;
 }
 
 /// Whether the errata of docs/errata.md have it. Of the device, rules of these libraries read the maker only.
@@ -147,7 +148,7 @@ bool is_erratum(ProblemRef problem, const KernelConfig& config) {
 
 /// The kernel of ours that is predicted to be the fastest, out of those that need no workspace; null where
 /// none takes the problem on this GPU.
-std::unique_ptr<Launch> own_kernel(const GemmProblem& problem, int device) try {
+std::unique_ptr<Launch> own_kernel(ProblemRef problem, int device) try {
   if (!cuda_missing().empty()) return nullptr;
   use_cuda_device(device);
   Backend& gpu = cuda_backend();
@@ -181,9 +182,9 @@ std::int64_t seconds_since_1970() {
 class Guard::Examination {
  public:
   /// `like`: operands whose alignments those of the runs get. A and B are the problem's.
-  Examination(const Driver& driver, const GemmProblem& problem, const ExactProduct::Strides& strides,
-              const CallOperands& like, std::size_t workspace_bytes, const Factors& factors = {})
-      : exact_(problem, strides), memory_(driver), stream_(like.stream) {
+  Examination(const Driver& driver, ExactProduct exact, const CallOperands& like, std::size_t workspace_bytes,
+              const Factors& factors = {})
+      : exact_(std::move(exact)), memory_(driver), stream_(like.stream) {
     memory_.add(exact_.bytes_a(), like.a);
     memory_.add(exact_.bytes_b(), like.b);
     memory_.add(exact_.bytes_c(), like.c);
@@ -338,7 +339,8 @@ void Guard::remember(const Decision& decision) {
 void Guard::tell(const Decision& decision, const std::string& fault) noexcept {
   const bool avoided = decision.verdict == Guarded::replaced;
   if (avoided && told_.exchange(true)) return;
-  kscout_say("%s: the library computes it wrong (%s); %s", print(decision.key.problem).c_str(), fault.c_str(),
+  kscout_say("%s: the library computes it wrong (%s); %s", print(decision.key.product.problem).c_str(),
+             fault.c_str(),
              !avoided       ? "nothing else computes it right"
              : decision.own ? "a kernel of KernelScout computes it (--report counts such calls)"
                             : "another of its algorithms computes it (--report counts such calls)");
@@ -353,10 +355,9 @@ void Guard::store() noexcept {
 
 template <class Call>
 bool Guard::computes(kscout_entry entry, const Call& call, const ProductCall& product) noexcept {
-  const GemmProblem& problem = product.problem;
-  if (off_ || !(is_suspicious(problem) || is_drawn(problem))) return false;
+  if (off_ || !(is_suspicious(product) || is_drawn(product))) return false;
   const Operands& operands = product.operands;
-  GuardedKey key{.problem = problem,
+  GuardedKey key{.product = {product.problem},
                  .details = product.details,
                  .alignments = {alignment_of(operands.a), alignment_of(operands.b), alignment_of(operands.c)},
                  .entry = static_cast<std::uint8_t>(entry),
@@ -390,10 +391,9 @@ template bool Guard::computes(kscout_entry, const kscout_matmul_call&, const Pro
 void Guard::look_up(Decision& decision, const Examined& call) {
   auto product = call.product({});
   if (!product) return;
-  const GemmProblem& problem = decision.key.problem;
   const auto is_known_wrong = [&](const LtAlgorithm& one) {
     const auto config = product->config_of(one, release_);
-    return config && is_erratum(problem, config->kernel_config());
+    return config && is_erratum(decision.key.product.problem, config->kernel_config());
   };
   const std::vector<LtAlgorithm> all = product->suggestions(call.operands);
   LtAlgorithm own{.opaque = decision.key.algorithm};
@@ -408,11 +408,11 @@ void Guard::look_up(Decision& decision, const Examined& call) {
   tell(decision, "its algorithm is known to be wrong there");
 }
 
-bool Guard::knows_wrong(const ConvProblem& problem, const CudnnConfig& config) {
+bool Guard::knows_wrong(ProblemRef problem, const CudnnConfig& config) {
   if (config.engine == 0) return false;
   bool is_wrong = false;
   run_apart([&] {
-    const KernelConfig kernel = config.kernel_config(problem.op);
+    const KernelConfig kernel = config.kernel_config(problem.op());
     is_wrong = is_erratum(problem, kernel);
     if (is_wrong && told_convolutions_.insert(print(problem)).second)
       kscout_say("%s: cuDNN computes it by %s, which is known to be wrong there", print(problem).c_str(),
@@ -423,21 +423,22 @@ bool Guard::knows_wrong(const ConvProblem& problem, const CudnnConfig& config) {
 
 void Guard::examine(Decision& decision, const Examined& call) {
   const CallDetails& details = decision.key.details;
-  GemmProblem problem = decision.key.problem;
-  problem.accumulate = problem.accumulate && details.is_in_place;
+  ProductKey exact = decision.key.product;
+  exact.problem.accumulate = exact.problem.accumulate && details.is_in_place;
   const auto factors = factors_of(details.scale_type);
-  if (!driver_.has_copies() || !factors || details.has_other_scales || !ExactProduct::knows(problem)) return;
+  if (!driver_.has_copies() || !factors || details.has_other_scales || !ExactProduct::knows(exact.problem))
+    return;
   CallOperands side = call.operands;
   std::swap(side.a, side.b);  // A and B of the problem are the call's B and A
-  Examination examination(driver_, problem, {details.stride_a, details.stride_b, details.stride_c}, side, 0,
-                          *factors);
+  Examination examination(driver_, {exact.problem, {details.stride_a, details.stride_b, details.stride_c}},
+                          side, 0, *factors);
   if (!examination.is_ready()) return;
   side.a = examination.b();
   side.b = examination.a();
   side.c = examination.c();
   const Factors& of = details.has_gpu_factors ? *examination.factors_on_gpu() : *factors;
   side.alpha = of.one.data();
-  side.beta = problem.accumulate ? of.one.data() : of.zero.data();
+  side.beta = exact.problem.accumulate ? of.one.data() : of.zero.data();
   auto product = call.product(examination.references());
   if (!product) return;
   decision.verdict = examination.verdict_of([&] { return product->run(side); });
@@ -463,9 +464,8 @@ void Guard::replace_by_own(Decision& decision, const Examined& call) {
   if (call.read.outcome != Outcome::served || driver_.current(&current) != 0 ||
       driver_.retain(&primary, key.device) != 0 || current != primary)
     return;
-  auto own = own_kernel(key.problem, key.device);
-  if (!own || verdict_of(key.problem, *own, call.read.operands, cuda_backend().space()) != Guarded::right)
-    return;
+  auto own = own_kernel(key.product.problem, key.device);
+  if (!own || verdict_of(call.read, *own, cuda_backend().space()) != Guarded::right) return;
   decision.verdict = Guarded::replaced;
   decision.own = std::move(own);
 }
@@ -481,21 +481,21 @@ bool Guard::runs_own(Decision& decision, const ProductCall& product) noexcept tr
   return false;
 }
 
-bool Guard::is_wrong(const GemmProblem& problem, Launch& launch, const Operands& like, MemorySpace space) {
-  return is_suspicious(problem) && verdict_of(problem, launch, like, space) == Guarded::unavoidable;
+bool Guard::is_wrong(const ProductCall& product, Launch& launch, MemorySpace space) {
+  return is_suspicious(product) && verdict_of(product, launch, space) == Guarded::unavoidable;
 }
 
-Guarded Guard::verdict_of(const GemmProblem& problem, Launch& launch, const Operands& like,
-                          MemorySpace space) {
-  if (!driver_.has_copies() || !ExactProduct::knows(problem)) return Guarded::unknown;
+Guarded Guard::verdict_of(const ProductCall& product, Launch& launch, MemorySpace space) {
+  if (!driver_.has_copies() || !ExactProduct::knows(product.problem)) return Guarded::unknown;
+  const Operands& like = product.operands;
   const CallOperands operands{.a = like.a, .b = like.b, .c = like.c, .stream = like.stream};
-  Examination examination(driver_, problem, {}, operands, launch.workspace_bytes());
+  Examination examination(driver_, ExactProduct(product.problem), operands, launch.workspace_bytes());
   if (!examination.is_ready()) return Guarded::unknown;
   const Operands side{.a = examination.a(),
                       .b = examination.b(),
-                      .bias = has_bias(problem.epilogue) ? examination.references().bias : nullptr,
+                      .bias = has_bias(product.problem.epilogue) ? examination.references().bias : nullptr,
                       .c = examination.c(),
-                      .beta = problem.accumulate ? 1.0 : 0.0};
+                      .beta = product.problem.accumulate ? 1.0 : 0.0};
   const Guarded verdict = examination.verdict_of([&] {
     launch.run(buffers_of(side, space), examination.workspace(), {like.stream});
     return 0;

@@ -27,9 +27,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include <kscout/conv_problem.h>
 #include <kscout/launch.h>
-#include <kscout/problem.h>
 
 #include "op/gemm/exact_product.h"
 #include "preload/calls.h"
@@ -55,7 +53,7 @@ inline constexpr std::array<std::string_view, 4> kGuardedWords = {"right", "repl
 
 /// All on which the library's choice of a kernel may depend.
 struct GuardedKey {
-  GemmProblem problem;
+  ProductKey product;
   CallDetails details;
   int device = -1;                           ///< of this process
   std::array<std::uint8_t, 3> alignments{};  ///< of A, B and C: the power of two, at most 8
@@ -64,7 +62,7 @@ struct GuardedKey {
   std::array<std::uint64_t, 8> algorithm{};  ///< of the program; zeros: the library's choice
   bool operator==(const GuardedKey&) const = default;
 };
-inline std::size_t quick_hash(const GuardedKey& key) noexcept { return quick_hash(key.problem); }
+inline std::size_t quick_hash(const GuardedKey& key) noexcept { return quick_hash(key.product); }
 
 class Guard {
  public:
@@ -78,12 +76,12 @@ class Guard {
   template <class Call>
   bool computes(kscout_entry entry, const Call& call, const ProductCall& product) noexcept;
 
-  /// Whether a choice of ours for a suspicious problem is wrong, on operands like these. Waits for the
+  /// Whether a choice of ours for a suspicious problem is wrong, on operands like the call's. Waits for the
   /// GPU.
-  bool is_wrong(const GemmProblem& problem, Launch& launch, const Operands& like, MemorySpace space);
+  bool is_wrong(const ProductCall& product, Launch& launch, MemorySpace space);
 
   /// Whether the errata have a plan of cuDNN, which is then said once for each problem.
-  bool knows_wrong(const ConvProblem& problem, const CudnnConfig& config);
+  bool knows_wrong(ProblemRef problem, const CudnnConfig& config);
 
   void in_child() noexcept;
   /// Writes the verdicts that are not in the file yet.
@@ -116,7 +114,7 @@ class Guard {
   /// Returns whether `own` computed the call.
   static bool runs_own(Decision& decision, const ProductCall& product) noexcept;
   /// Of a kernel of ours, on operands of the same alignments.
-  Guarded verdict_of(const GemmProblem& problem, Launch& launch, const Operands& like, MemorySpace space);
+  Guarded verdict_of(const ProductCall& product, Launch& launch, MemorySpace space);
   /// Decides by the errata alone. Runs and allocates nothing on the GPU.
   void look_up(Decision& decision, const Examined& call);
   /// Takes the verdict of an earlier process. Returns whether there is one.

@@ -379,7 +379,7 @@ int lt_compute_of(const kscout_gemm_call& call, int math_mode) noexcept {
   return tf32 ? kCompute32FTf32 : call.compute;
 }
 
-Unread read(const kscout_blas_call& call, GemmProblem& problem) noexcept {
+Unread read(const kscout_blas_call& call, ProductKey& found) noexcept {
   if (call.integer_bits == 0) return Unread::integers;
   if (call.transa < 0 || call.transb < 0) return Unread::sizes;
   return set_problem({.transa = call.transa != 0,
@@ -392,7 +392,7 @@ Unread read(const kscout_blas_call& call, GemmProblem& problem) noexcept {
                       .c = {.type = kR32F, .leading = call.ldc},
                       .compute = kCompute32F,
                       .accumulate = call.beta != 0},
-                     problem);
+                     found.problem);
 }
 
 Operands operands_of(const kscout_blas_call& call) noexcept {

@@ -130,8 +130,14 @@ inline GemmBuffers buffers_of(const Operands& on, const MemorySpace& space) noex
       .a = on.a, .b = on.b, .c = on.c, .alpha = on.alpha, .beta = on.beta, .bias = on.bias, .space = space};
 }
 
+/// A product, by which decisions about it are found (decide.h).
+struct ProductKey {
+  GemmProblem problem;  ///< where beta lies in the GPU's memory: as if it were 0
+  bool operator==(const ProductKey&) const = default;
+};
 /// A few multiplications: std::hash of all fields takes longer than the rest of a call.
-inline std::size_t quick_hash(const GemmProblem& p) noexcept {
+inline std::size_t quick_hash(const ProductKey& key) noexcept {
+  const GemmProblem& p = key.problem;
   std::size_t hash = 0;
   for (const std::int64_t size : {p.m, p.n, p.k, p.batch, p.lda, p.ldb, p.ldc})
     hash = (hash + static_cast<std::size_t>(size)) * 0x9e3779b97f4a7c15;
@@ -170,9 +176,8 @@ struct CallDetails {
 };
 
 /// A call of a GPU's library, read once for all who need something of it.
-struct ProductCall {
+struct ProductCall : ProductKey {
   ProductCall() noexcept {}  // NOLINT: "= default" would clear it as a whole, with a slow "rep stos"
-  GemmProblem problem;       ///< where beta lies in the GPU's memory: as if it were 0
   CallDetails details;
   Operands operands;                  ///< the workspace of a handle of cuBLAS is the caller's matter
   Outcome outcome = Outcome::served;  ///< another: why only the library can compute it
@@ -186,7 +191,7 @@ int lt_compute_of(const kscout_gemm_call& call, int math_mode) noexcept;
 /// Sets `found`, a new one; where a reason is returned, it means nothing.
 Unread read(const kscout_gemm_call& call, const Library& library, ProductCall& found) noexcept;
 Unread read(const kscout_matmul_call& call, const Library& library, ProductCall& found) noexcept;
-Unread read(const kscout_blas_call& call, GemmProblem& problem) noexcept;
+Unread read(const kscout_blas_call& call, ProductKey& found) noexcept;
 /// Whether the library will refuse a call that read() accepted, because it has scales of types without
 /// scales. Only calls that are about to be served need to know.
 bool has_refused_scales(const kscout_matmul_call& call, const Library& library,

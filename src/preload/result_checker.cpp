@@ -60,42 +60,43 @@ void ResultChecker::check(const ProductCall& product) noexcept {
 
 void ResultChecker::compare(const ProductCall& product) {
   constexpr double kOperandsOfTf32 = 0x1p-10;  // round-offs of both, which the library rounds itself
-  const GemmProblem& p = product.problem;
+  const Signature s = signature_of(product.problem);
+  const auto [m, n, k, items, parts] = product_of(product.problem);
   const Operands& on = product.operands;
-  const double root = std::sqrt(static_cast<double>(p.k));
-  const double unit = std::max({round_off(p.dtype_c), root * sum_round_off(p.dtype_a, p.dtype_acc, p.k),
-                                p.dtype_a == DType::tf32 ? kOperandsOfTf32 : 0});
-  const std::vector<double> x = row_weights(p.n);
+  const double root = std::sqrt(static_cast<double>(k));
+  const double unit = std::max({round_off(s.dtype_c), root * sum_round_off(s.dtype_a, s.dtype_acc, k),
+                                s.dtype_a == DType::tf32 ? kOperandsOfTf32 : 0});
+  const std::vector<double> x = row_weights(n);
   double bias = 0;
-  if (has_bias(p.epilogue)) {
+  if (has_bias(s.epilogue)) {
     std::vector<std::int64_t> all(x.size());
     std::iota(all.begin(), all.end(), std::int64_t{0});
     std::vector<double> values(x.size());
-    tools_->gather(p.dtype_c, on.bias, all, values);
+    tools_->gather(s.dtype_c, on.bias, all, values);
     bias = std::inner_product(values.begin(), values.end(), x.begin(), 0.0);
   }
-  const Product b = tools_->multiply(view_b(p), on.b, p.batch, x, Squares::scaled);
-  const Product a = tools_->multiply(view_a(p), on.a, p.batch, b.value, Squares::plain);
-  const Product c = tools_->multiply(view_c(p), on.c, p.batch, x, Squares::scaled);
+  const Product b = tools_->multiply(view_b(product.problem), on.b, items, x, Squares::scaled);
+  const Product a = tools_->multiply(view_a(product.problem), on.a, items, b.value, Squares::plain);
+  const Product c = tools_->multiply(view_c(product.problem), on.c, items, x, Squares::scaled);
   double worst = 0;
   std::string where;
   for (std::size_t row = 0; row < c.value.size(); ++row) {
-    const auto item = static_cast<std::ptrdiff_t>(row / static_cast<std::size_t>(p.m));
-    const auto of_item = b.squares.begin() + item * p.k;
-    const double squares = a.squares[row] * std::accumulate(of_item, of_item + p.k, 0.0);
+    const auto item = static_cast<std::ptrdiff_t>(row / static_cast<std::size_t>(m));
+    const auto of_item = b.squares.begin() + item * k;
+    const double squares = a.squares[row] * std::accumulate(of_item, of_item + k, 0.0);
     const double size = std::max(std::sqrt(c.squares[row]), std::abs(on.alpha) * std::sqrt(squares) / root);
     const double expected = on.alpha * a.value[row] + bias, tolerance = kPartsSlack * unit * size;
     const double error = difference_over(c.value[row], expected, tolerance);
     if (error <= worst) continue;
     worst = error;
     where = fmt::format("the checksum of row {} of batch item {} is {:.9g}, not {:.9g} (tolerance {:.2g})",
-                        row % static_cast<std::size_t>(p.m), item, c.value[row], expected, tolerance);
+                        row % static_cast<std::size_t>(m), item, c.value[row], expected, tolerance);
   }
   counts_.checked.fetch_add(1, std::memory_order_relaxed);
   counts_.largest = std::max(counts_.largest.load(), worst);
   if (worst <= 1) return;
   counts_.wrong.fetch_add(1, std::memory_order_relaxed);
-  if (const std::string problem = print(p); told_.insert(problem).second)
+  if (const std::string problem = print(product.problem); told_.insert(problem).second)
     kscout_say("%s: a result is wrong: %s", problem.c_str(), where.c_str());
 }
 
