@@ -313,7 +313,7 @@ class Bench {
     Pass pass;
     for (const Op op : kDirections) {
       for (ConvProblem problem :
-           make_conv_set({.name = "conv_networks", .dtype = dtype, .networks = {network}})) {
+           make_conv_set({.set = "conv_networks", .dtype = dtype, .models = {network}})) {
         // The set has each layer for several batches.
         if (problem.n != 1) continue;
         problem = in_direction(problem, op);

@@ -252,12 +252,8 @@ CompactTable of_file(CompactTable table, const std::string& file) {
   if (file.empty()) return table;
   const Operation& of = operation(table.problems.front().op());
   std::unordered_map<Problem, double> wanted;
-  for (const auto& [operation, text] : texts_by_operation(read_problem_text(file))) {
-    if (operation != &of) continue;
-    const DType usual = signature_of(table.problems.front()).dtype_a;
-    for (const Problem& problem : parse_problems_of(of, text, file, usual))
-      wanted[problem] += problem.weight();
-  }
+  for (const Problem& problem : read_any_problems(file, signature_of(table.problems.front()).dtype_a))
+    if (&operation(problem.op()) == &of) wanted[problem] += problem.weight();
   const std::size_t problems = table.problems.size();
   table.keep_problems([&](const Problem& problem) { return wanted.contains(problem); });
   if (table.problems.empty()) {

@@ -325,15 +325,24 @@ std::string problem_file(const std::string& source) {
   return file ? source : std::string();
 }
 
-std::vector<Problem> all_problems_of(const std::vector<std::string>& sources, DType dtype) {
+std::vector<Problem> all_problems_of(const std::vector<std::string>& sources, DType dtype,
+                                     const std::vector<Layout>& layouts) {
   std::vector<Problem> problems;
+  const auto add = [&](const std::vector<Problem>& more) {
+    problems.insert(problems.end(), more.begin(), more.end());
+  };
   for (const std::string& source : sources) {
     if (problem_file(source).empty()) {
-      for (const Problem& one : any_problems_of({source}, dtype, {})) problems.push_back(one);
+      add(any_problems_of({source}, dtype, layouts));
       continue;
     }
-    for (const auto& [of, own] : texts_by_operation(read_problem_text(source)))
-      for (const Problem& one : of->listed(own, source, dtype, {})) problems.push_back(one);
+    for (const auto& [of, own] : by_operation(read_any_problems(source, dtype))) {
+      std::vector<Layout> known;
+      for (const Layout layout : layouts) {
+        if (std::ranges::find(of->layouts, layout) != of->layouts.end()) known.push_back(layout);
+      }
+      add(of->laid_out(own, known.empty() ? layouts : known));  // none: the error says which it has
+    }
   }
   return problems;
 }

@@ -164,8 +164,10 @@ std::string problem_file(const std::string& source);
 std::vector<Problem> any_problems_of(const std::vector<std::string>& sources, DType dtype,
                                      const std::vector<Layout>& layouts);
 
-/// The same for sources that hold several operations.
-std::vector<Problem> all_problems_of(const std::vector<std::string>& sources, DType dtype);
+/// The same for sources that hold several operations. The problems of a file get the layouts of their
+/// operation among `layouts`, in the order in which operations appear.
+std::vector<Problem> all_problems_of(const std::vector<std::string>& sources, DType dtype,
+                                     const std::vector<Layout>& layouts);
 
 /// Warns on stderr about missing folders in KSCOUT_MODEL_PATH, for verbs that search for models.
 void warn_of_model_path();

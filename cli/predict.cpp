@@ -143,11 +143,13 @@ void predict(const PredictOptions& options) {
           ? std::vector{asked_problem(options)}
           : read_any_problems(options.file, usual_dtype(options.model, options.family.device));
   Predictions predictions;
-  std::map<std::pair<Op, DType>, Selector> selectors;  // a model covers one op and type
+  // A model that is found covers one op and type. Where a named one has no answer, the provider of one
+  // operation stands in.
+  std::map<std::pair<Op, DType>, Selector> selectors;
   const auto selector_of = [&](const Problem& problem) -> const Selector& {
     const Signature signature = signature_of(problem);
-    const auto key =
-        options.model.empty() ? std::pair(signature.op, signature.dtype_a) : std::pair(Op(), DType());
+    const auto key = options.model.empty() ? std::pair(signature.op, signature.dtype_a)
+                                           : std::pair(problem.kind(), DType());
     if (const auto known = selectors.find(key); known != selectors.end()) return known->second;
     return selectors.emplace(key, asked_selector(options, problem)).first->second;
   };
@@ -177,7 +179,8 @@ void setup_predict(CLI::App& verb, ReadMeasuredRows read) {
   options->problem.add_to(verb);
   verb.add_option(
       "--problems", options->file,
-      "file of problems: lines gemm:MxNxK[:dtype][:layout]... or conv_fwd:NxCxHxW:KxYxX..., or CSV");
+      "file of problems: lines gemm:MxNxK[:dtype][:layout]..., conv_fwd:NxCxHxW:KxYxX... and of other "
+      "operations, in any order, or CSV of one operation");
   verb.add_option(
       "--model", options->model,
       "model folder or .ksf file; otherwise KSCOUT_MODEL_PATH, the user's tuned models, the shipped ones");

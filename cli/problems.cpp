@@ -6,17 +6,9 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "core/fail.h"
-#include "core/field_text.h"
-#include "core/files.h"
-#include "logs/call_log.h"
-#include "op/conv/conv_kind.h"
-#include "op/conv/conv_sets.h"
-#include "op/gemm/gemm_sets.h"
-#include "op/gemm/tunableop.h"
-#include "op/problem_sets.h"
+#include "core/names.h"
 #include "options.h"
 #include "verbs.h"
 
@@ -25,19 +17,13 @@ namespace kscout::cli {
 namespace {
 
 struct ProblemsOptions {
-  ProblemSetRequest request;
-  std::string set, part = "all";
+  ProblemSetRequest request{.set = ""};
+  std::string file, part = "all";
   double held_out = 0.2;
   SplitBy by = SplitBy::sizes;
   bool describe = false, uncovered = false;
-  bool dtype_given = false;
-  std::string op, packing;                ///< of convolutions; empty: the set's
-  std::string miopen, tunableop, top_up;  ///< files
-  std::vector<std::string> logs;          ///< files
-  std::vector<std::string> merge, exclude;
-  TopUpRequest wanted;
-  double below = 90;
-  std::uint64_t seed = 42;  ///< for sets of convolutions
+  std::vector<std::string> exclude;
+  ProblemSources sources;
   FamilyOptions family;
   Format format = Format::text;
 };
@@ -45,118 +31,75 @@ struct ProblemsOptions {
 void list_sets(Format format) {
   Table table({"set", "sizes", "summary"});
   for (const Operation* const one : operations()) {
-    const DType dtype = one == &operation(Op::gemm) ? DType::fp32 : DType::bf16;
     for (const auto& set : one->sets()) {
-      const auto problems = one->named_set(set.name, dtype, {});
+      const auto problems = one->named_set(set.name, DType::fp32, {});
       table.add_row({text(set.name), number(static_cast<std::int64_t>(problems.size())), text(set.summary)});
     }
   }
   table.print(format);
 }
 
-/// Text: problem texts, which every verb and read_problems accept. JSON and CSV: one column per field.
-template <class P>
-void print_problems(const std::vector<P>& problems, Format format) {
+Cell field_cell(const Problem& problem, std::size_t at) {
+  const ProblemField& field = problem.space().fields[at];
+  if (field.type == FieldType::flag) return flag(problem[at] != 0);
+  if (field.type == FieldType::whole) return number(problem[at]);
+  if (field.type == FieldType::real) return number(number_of(field, problem[at]));
+  return text(value_text(problem, at));
+}
+
+/// Text: problem texts, which every verb and read_any_problems accept. JSON and CSV: one column per field.
+void print_problems(const Operation& of, const std::vector<Problem>& problems, Format format) {
   if (format == Format::text) {
-    for (const auto& problem : problems) fmt::print("{}\n", print(problem));
+    for (const Problem& problem : problems) fmt::print("{}\n", print(problem));
     return;
   }
-  const auto names = field_names<P>();
-  Table table({names.begin(), names.end()});
-  for (const auto& problem : problems) table.add_row(field_cells(problem));
+  std::vector<std::string> names;
+  for (const ProblemField& field : of.space.fields) names.emplace_back(field.name);
+  Table table(std::move(names));
+  for (const Problem& problem : problems) {
+    std::vector<Cell> cells;
+    for (std::size_t at = 0; at < of.space.fields.size(); ++at) cells.push_back(field_cell(problem, at));
+    table.add_row(std::move(cells));
+  }
   table.print(format);
 }
 
-/// Adds minimum, median and maximum of a quantity.
-void add_spread(Table& table, std::string_view name, std::vector<double> values) {
-  std::ranges::sort(values);
-  table.add_row(
-      {text(name), number(values.front()), number(values[values.size() / 2]), number(values.back())});
-}
-
-/// Counts the problems per value of `of`, in ascending order of the values.
-template <class P, class F>
-void add_counts(Table& table, std::string_view slice, const std::vector<P>& problems, F&& of) {
-  std::map<std::invoke_result_t<F, const P&>, std::int64_t> counts;
-  for (const P& problem : problems) ++counts[of(problem)];
-  for (const auto& [value, count] : counts) {
-    if constexpr (WordEnum<std::remove_cvref_t<decltype(value)>>) {
-      table.add_row({text(slice), text(word(value)), number(count)});
-    } else {
-      table.add_row({text(slice), text(value), number(count)});
-    }
-  }
-}
-
-/// The contents of --describe for one kind of problems: quantities, and the slices to count.
-struct Description {
-  Table spread{{"quantity", "min", "median", "max"}};
-  Table counts{{"slice", "value", "problems"}};
-
-  template <class P, class F>
-  void add(std::string_view quantity, const std::vector<P>& problems, F&& of) {
-    std::vector<double> values;
-    for (const P& problem : problems) values.push_back(static_cast<double>(of(problem)));
-    add_spread(spread, quantity, std::move(values));
-  }
-  template <class P>
-  void add_costs(const std::vector<P>& problems) {
-    add("flops", problems, [](const P& p) { return flop_count(p); });
-    add("bytes", problems, [](const P& p) { return min_bytes(p); });
-    add("weight", problems, [](const P& p) { return p.weight; });
-  }
-};
-
-Description description_of(const std::vector<GemmProblem>& problems) {
-  using P = GemmProblem;
-  Description about;
-  about.add("m", problems, [](const P& p) { return p.m; });
-  about.add("n", problems, [](const P& p) { return p.n; });
-  about.add("k", problems, [](const P& p) { return p.k; });
-  about.add_costs(problems);
-  add_counts(about.counts, "shape family", problems, [](const P& p) { return shape_family(p); });
-  add_counts(about.counts, "depth regime", problems, [](const P& p) { return depth_regime(p); });
-  add_counts(about.counts, "outline", problems, [](const P& p) { return outline(p); });
-  add_counts(about.counts, "layout", problems, [](const P& p) { return p.layout; });
-  add_counts(about.counts, "dtype", problems, [](const P& p) { return p.dtype_a; });
-  return about;
-}
-
-Description description_of(const std::vector<ConvProblem>& problems) {
-  using P = ConvProblem;
-  Description about;
-  for_each_field<P>([&](const auto& field) {
-    using V = std::remove_cvref_t<decltype(problems.front().*field.member)>;
-    if constexpr (std::is_same_v<V, std::int64_t>)
-      about.add(field.name, problems, [&](const P& p) { return p.*field.member; });
-  });
-  about.add("gemm m", problems, [](const P& p) { return implicit_gemm(p).m; });
-  about.add("gemm n", problems, [](const P& p) { return implicit_gemm(p).n; });
-  about.add("gemm k", problems, [](const P& p) { return implicit_gemm(p).k; });
-  about.add_costs(problems);
-  add_counts(about.counts, "op", problems, [](const P& p) { return p.op; });
-  add_counts(about.counts, "convolution", problems, conv_kind);
-  add_counts(about.counts, "filter", problems,
-             [](const P& p) { return fmt::format("{}x{}x{}", p.z, p.y, p.x); });
-  add_counts(about.counts, "layout", problems, [](const P& p) { return p.layout; });
-  add_counts(about.counts, "dtype", problems, [](const P& p) { return p.dtype_in; });
-  return about;
-}
-
-template <class P>
-void describe_problems(const std::vector<P>& problems, Format format) {
+/// Prints the spread of each quantity, and counts the problems per value of each slice.
+void describe_problems(const Operation& of, const std::vector<Problem>& problems, Format format) {
   if (problems.empty())
     fail(Errc::invalid_argument, "no problem is left to describe; raise --max-gflop or --max-bytes");
-  const Description about = description_of(problems);
+  std::vector<ProblemDescription> all;
+  for (const Problem& problem : problems) {
+    auto& quantities = all.emplace_back(of.describe(problem)).quantities;
+    quantities.insert(
+        quantities.end(),
+        {{"flops", flop_count(problem)}, {"bytes", min_bytes(problem)}, {"weight", problem.weight()}});
+  }
+  const ProblemDescription& first = all.front();
+  Table spread({"quantity", "min", "median", "max"});
+  for (std::size_t at = 0; at < first.quantities.size(); ++at) {
+    std::vector<double> values;
+    for (const ProblemDescription& one : all) values.push_back(one.quantities[at].second);
+    std::ranges::sort(values);
+    spread.add_row({text(first.quantities[at].first), number(values.front()),
+                    number(values[values.size() / 2]), number(values.back())});
+  }
+  Table counts({"slice", "value", "problems"});
+  for (std::size_t at = 0; at < first.slices.size(); ++at) {
+    std::map<std::pair<std::int64_t, std::string>, std::int64_t> found;  // by place and value
+    for (const ProblemDescription& one : all) ++found[{one.slices[at].place, one.slices[at].value}];
+    for (const auto& [value, count] : found)
+      counts.add_row({text(first.slices[at].name), text(value.second), number(count)});
+  }
   if (format == Format::json) {
     fmt::print("{{\"problems\": {},\n\"spread\": {},\"counts\": {}}}\n", problems.size(),
-               about.spread.to_string(format), about.counts.to_string(format));
+               spread.to_string(format), counts.to_string(format));
     return;
   }
   if (format == Format::text) fmt::print("{} problems\n\n", problems.size());
-  about.spread.print(format);
+  spread.print(format);
   fmt::print("\n");
-  about.counts.print(format);
+  counts.print(format);
 }
 
 /// Checks whether any config of the provider applies to a problem, and returns the reason when none does.
@@ -185,14 +128,14 @@ class ApplicabilityCheck {
   const Entry& entry_of(const Signature& signature) {
     const auto known = std::ranges::find(entries_, signature, &Entry::signature);
     if (known != entries_.end()) return *known;
-    Entry entry{.signature = signature, .family = {}, .refusal = {}};
+    Entry& entry = entries_.emplace_back(Entry{.signature = signature, .family = {}, .refusal = {}});
     try {
       entry.family = enumerate(options_.request(signature));
     } catch (const Error& error) {
       if (error.code() == Errc::invalid_argument) throw;  // the request is wrong, not the problem
       entry.refusal = error.what();
     }
-    return entries_.emplace_back(std::move(entry));
+    return entry;
   }
 
   FamilyOptions options_;
@@ -200,13 +143,12 @@ class ApplicabilityCheck {
 };
 
 /// Prints the problems to which no config applies; the check fails when there are any.
-template <class P>
-void print_uncovered(const std::vector<P>& problems, const ProblemsOptions& options) {
+void print_uncovered(const std::vector<Problem>& problems, const ProblemsOptions& options) {
   if (problems.empty()) fail(Errc::invalid_argument, "no problem is left; raise --max-gflop or --max-bytes");
   const Signature first = signature_of(problems.front());
   ApplicabilityCheck check(options.family, first);
   Table table({"problem", "because"});
-  for (const auto& problem : problems) {
+  for (const Problem& problem : problems) {
     if (const std::string why = check.refusal(problem); !why.empty())
       table.add_row({text(print(problem)), text(why)});
   }
@@ -216,229 +158,76 @@ void print_uncovered(const std::vector<P>& problems, const ProblemsOptions& opti
   if (table.size() != 0) throw CheckFailed{};
 }
 
-/// Reads a set or a file of problems of one operation.
-std::vector<Problem> source_like(const Problem& kind, const std::string& source, DType dtype) {
-  const Operation& of = operation(kind.kind());
-  return operation_of_set(source) == &of ? of.named_set(source, dtype, {})
-                                         : of.listed(read_problem_text(source), source, dtype, /*wanted=*/{});
-}
-template <ProblemStruct P>
-std::vector<P> source_like(const P& kind, const std::string& source, DType dtype) {
-  return structs_of<P>(source_like(Problem(kind), source, dtype));
-}
-
 /// Removes the groups of --exclude, then chooses the part.
-template <class P>
-std::vector<P> choose_part(std::vector<P> problems, const ProblemsOptions& options, std::uint64_t seed) {
-  for (const std::string& source : options.exclude)
+std::vector<Problem> choose_part(const Operation& of, std::vector<Problem> problems,
+                                 const ProblemsOptions& options) {
+  for (const std::string& source : options.exclude) {
     if (!problems.empty())
-      leave_out_groups(problems, source_like(problems.front(), source, options.request.dtype), options.by);
+      leave_out_groups(problems, problems_of_source(of, source, options.request.dtype), options.by);
+  }
   constexpr std::string_view kParts[] = {"all", "train", "held_out"};
   const std::size_t part = index_of_word("part", options.part, kParts);
   if (part == 0) return problems;
-  auto parts = split_problems(problems, options.held_out, seed, options.by);
+  auto parts = split_problems(problems, options.held_out, options.request.seed_of(of.ops[0]), options.by);
   return part == 1 ? parts.first : parts.second;
 }
 
-/// Chooses the part before drawing, so that --count is the number of sizes in the part.
-std::vector<GemmProblem> chosen_problems(const ProblemsOptions& options) {
-  ProblemSetRequest request = options.request;
-  if ((options.part != "all" || !options.exclude.empty()) && request.set != "random") request.count = 0;
-  std::vector<GemmProblem> problems = choose_part(make_problem_set(request), options, request.seed);
-  if (request.count != options.request.count) sample_sizes(problems, options.request.count, request.seed);
-  return problems;
-}
-
-Op direction_of(const ProblemsOptions& options) {
-  const Op op = options.op.empty() ? Op::conv_fwd : parse<Op>(options.op);
-  if (!is_direction(op))
-    fail(Errc::invalid_argument, "--op {}: is no direction of a convolution", options.op);
-  return op;
-}
-
-std::vector<ConvProblem> convolutions_of(const ProblemsOptions& options, ReadEfficiencies read) {
-  const ProblemSetRequest& request = options.request;
-  if (!options.miopen.empty()) {
-    MiopenProblems log =
-        miopen_problems(read_plain_text(options.miopen),
-                        {.op = direction_of(options),
-                         .dtype = options.dtype_given ? std::optional(request.dtype) : std::nullopt,
-                         .count = request.count == 0 ? 300 : request.count,
-                         .seed = options.seed});
-    fmt::print(stderr, "{}: {} lines, {} problems; left out: {}\n", options.miopen, log.lines,
-               log.problems.size(), skipped_lines_text(log.left_out));
-    return std::move(log.problems);
-  }
-  if (!options.top_up.empty()) {
-    TopUpRequest wanted = options.wanted;
-    wanted.below = options.below / 100;
-    if (request.count != 0) wanted.count = request.count;
-    return top_up(read(options.top_up), wanted);
-  }
-  std::vector<ConvProblem> problems;
-  if (options.merge.empty()) {
-    problems = request.text
-                   ? parse_problems_of<ConvProblem>(*request.text, request.file.string(), request.dtype)
-                   : make_conv_set({.name = request.set,
-                                    .dtype = request.dtype,
-                                    .networks = request.models,
-                                    .count = request.count,
-                                    .seed = options.seed,
-                                    .max_gflop = request.max_gflop,
-                                    .max_bytes = request.max_bytes});
-  }
-  for (const std::string& source : options.merge) {
-    const auto more = source_like(ConvProblem{}, source, request.dtype);
-    problems.insert(problems.end(), more.begin(), more.end());
-  }
-  if (!options.op.empty()) {
-    const Op op = direction_of(options);
-    for (ConvProblem& problem : problems) problem = in_direction(problem, op);
-  }
-  if (!options.packing.empty()) problems = with_packing(problems, parse<Packing>(options.packing));
-  return merge_equal(problems);
-}
-
-/// Handles convolutions of a file or a set.
-void run_convolutions(const ProblemsOptions& options, ReadEfficiencies read) {
-  const ProblemSetRequest& request = options.request;
-  auto problems = in_layouts(convolutions_of(options, read), request.layouts);
-  std::erase_if(problems, [&](const ConvProblem& p) {
-    return flop_count(p) > 1e9 * request.max_gflop || min_bytes(p) > request.max_bytes;
-  });
-  problems = choose_part(std::move(problems), options, options.seed);
-  const bool drawn = !options.miopen.empty() || !options.top_up.empty() || request.set == "conv_random";
-  if (request.count != 0 && !drawn) problems = stratified(problems, request.count, options.seed);
+/// Makes the requested problems of one operation, chooses among them and prints them. `makes_count`: as many
+/// are made as --count says.
+void run_request(const ProblemsOptions& options, const Operation& of, ProblemSetRequest request,
+                 bool makes_count) {
+  check_op(of, request.op);
+  if (!request.epilogues.empty() && !of.has_epilogues)
+    fail(Errc::invalid_argument, "--epilogue: is of GEMMs; other problems have none, so leave it out");
+  if (!request.packing.empty() && std::ranges::count(of.space.fields, "prepacked", &ProblemField::name) == 0)
+    fail(Errc::invalid_argument, "--packing {}: the problems are {}, which have no filter; leave it out",
+         request.packing, of.plural);
+  if (!request.models.empty() && request.listed)
+    fail(Errc::invalid_argument, "--model-name {}: chooses from a set, not from a list; leave it out",
+         request.models.front());
+  const std::size_t count = makes_count ? 0 : request.count;
+  // The part is chosen before drawing, so that --count is the number of sizes in the part.
+  if (!makes_count && (options.part != "all" || !options.exclude.empty())) request.count = 0;
+  auto problems = choose_part(of, of.requested(request), options);
+  if (count != 0) problems = of.drawn(std::move(problems), count, request.seed_of(of.ops[0]));
   if (options.uncovered) return print_uncovered(problems, options);
-  if (options.describe) return describe_problems(problems, options.format);
-  print_problems(problems, options.format);
+  if (options.describe) return describe_problems(of, problems, options.format);
+  print_problems(of, problems, options.format);
 }
 
-/// Handles problems of an operation other than GEMMs and convolutions.
-void run_others(const ProblemsOptions& options, const Operation& of) {
-  const ProblemSetRequest& request = options.request;
-  auto problems = merge_equal(
-      request.text ? of.listed(*request.text, request.file.string(), request.dtype, request.layouts)
-                   : of.named_set(request.set, request.dtype, request.layouts));
-  std::erase_if(problems, [&](const Problem& p) {
-    return flop_count(p) > 1e9 * request.max_gflop || min_bytes(p) > request.max_bytes;
-  });
-  problems = choose_part(std::move(problems), options, request.seed);
-  if (request.count != 0 && request.count < problems.size()) {
-    // A seed of its own, so that the draw does not depend on the part.
-    const auto place = [&](const Problem& p) { return group_fraction(p, mix_hash(request.seed, 1)); };
-    std::vector<double> places;
-    for (const Problem& problem : problems) places.push_back(place(problem));
-    std::ranges::nth_element(places, places.begin() + static_cast<std::ptrdiff_t>(request.count));
-    std::erase_if(problems, [&](const Problem& p) { return place(p) >= places[request.count]; });
-  }
-  if (options.uncovered) return print_uncovered(problems, options);
-  if (options.describe || options.format != Format::text) {
-    fail(Errc::unsupported, "--describe and --format json or csv: not for {}; leave them out", of.plural);
-  }
-  for (const Problem& problem : problems) fmt::print("{}\n", print(problem));
-}
-
-/// The GEMMs of a file of PyTorch's TunableOp, as a text of problems.
-std::string tunableop_text(const std::string& source) {
-  const TunableOpFile file = read_tunableop(read_problem_text(source), source);
-  fmt::print(stderr, "{}: {} lines, {} problems; left out: {}\n", source, file.lines, file.problems.size(),
-             skipped_lines_text(file.left_out));
-  std::string text;
-  for (const GemmProblem& problem : file.problems) text += print(problem) + '\n';
-  return text;
-}
-
-/// The problems of all logs as a text of problems, whose weights are the calls: the GEMMs first.
-std::string text_of_logs(const std::vector<std::string>& files) {
-  CallLog all;
-  for (const std::string& file : files) {
-    const CallLog log = read_call_log_file(file);
-    fmt::print(stderr, "{}: {}\n", file, log.summary());
-    for (const Problem& problem : log.problems) all.add(problem, problem.weight());
-  }
-  std::string text;
-  for (const Operation* const one : operations()) {
-    for (const Problem& problem : all.problems)
-      if (&operation(problem.op()) == one) text += print(problem) + '\n';
-  }
-  return text;
-}
-
-void run(ProblemsOptions& options, ReadEfficiencies read);
-
-/// Handles a file with problems of several operations: one after the other, each as a file of its own.
-void run_each(const ProblemsOptions& options, ReadEfficiencies read,
-              const std::vector<std::pair<const Operation*, std::string>>& texts) {
-  const bool differs = !options.op.empty() || !options.packing.empty() ||
-                       !options.request.epilogues.empty() || !options.request.layouts.empty() ||
-                       options.request.count != 0;
-  const std::string file = options.request.file.string();
-  if (differs || options.format != Format::text)
+/// Handles the operations of a list one after the other, each as a list of its own.
+void run_list(const ProblemsOptions& options, const ProblemList& list) {
+  const ProblemSetRequest& asked = options.request;
+  const bool differs = asked.op || !asked.packing.empty() || !asked.epilogues.empty() ||
+                       !asked.layouts.empty() || asked.count != 0;
+  if (list.problems.size() > 1 && (differs || options.format != Format::text))
     fail(Errc::invalid_argument,
          "{} holds {} and {}: each may be chosen and printed on its own; select the lines of one operation, "
          "as in kscout problems {} {} | grep '^gemm' > gemms.txt",
-         file, texts[0].first->plural, texts[1].first->plural, options.logs.empty() ? "--file" : "--from-log",
-         file);
-  for (const auto& [operation, text] : texts) {
-    ProblemsOptions own = options;
-    own.request.text = text;
-    run(own, read);
+         list.source, list.problems[0].first->plural, list.problems[1].first->plural, list.option,
+         list.source);
+  for (const auto& [of, problems] : list.problems) {
+    ProblemSetRequest request = asked;
+    request.listed = problems;
+    if (list.complete) request.op.reset();
+    run_request(options, *of, std::move(request), list.complete);
   }
 }
 
-void run(ProblemsOptions& options, ReadEfficiencies read) {
-  if (!options.top_up.empty() && !read) throw NeedsLab{};
-  const auto gemms_only = [&] {
-    if (!options.request.epilogues.empty())
-      fail(Errc::invalid_argument, "--epilogue: is of GEMMs; other problems have none, so leave it out");
-  };
-  const auto run_of_convolutions = [&] {
-    gemms_only();
-    run_convolutions(options, read);
-  };
-  if (!options.top_up.empty() || !options.miopen.empty() || !options.merge.empty())
-    return run_of_convolutions();
-  if (options.set.empty() && options.request.file.empty() && options.tunableop.empty() &&
-      options.logs.empty())
-    return list_sets(options.format);
-  if (!options.set.empty() && !options.request.file.empty() && options.set != "file") {
-    fail(Errc::invalid_argument, "give a set ('{}') or --file, not both", options.set);
-  }
-  if (!options.tunableop.empty()) {
-    options.request.file = options.tunableop;
-    options.request.text = tunableop_text(options.tunableop);
-  }
-  if (!options.logs.empty() && !options.request.text) {
-    options.request.file = fmt::format("{}", fmt::join(options.logs, " "));
-    options.request.text = text_of_logs(options.logs);
-  }
-  options.request.set = options.request.file.empty() ? options.set : "file";
-  if (options.request.set == "file" && options.request.file.empty())
-    fail(Errc::invalid_argument, "which file? name it with --file");
-  if (options.request.set == "file" && !options.request.text)
-    options.request.text = read_problem_text(options.request.file);
-  if (options.request.text) {
-    const auto texts = texts_by_operation(*options.request.text);
-    if (texts.size() > 1) return run_each(options, read, texts);
-  }
-  if (options.request.text &&
-      same_operation(operation_of_text(*options.request.text).ops.front(), Op::conv_fwd))
-    return run_of_convolutions();
-  if (is_conv_set(options.request.set)) return run_of_convolutions();
-  const Operation* const found = options.request.text ? &operation_of_text(*options.request.text)
-                                                      : operation_of_set(options.request.set);
-  const Operation& of = found ? *found : operation(Op::gemm);
-  if (!options.op.empty())
-    fail(Errc::invalid_argument, "--op {}: the problems are {}; leave it out", options.op, of.plural);
-  if (&of != &operation(Op::gemm)) {
-    gemms_only();
-    return run_others(options, of);
-  }
-  const auto problems = chosen_problems(options);
-  if (options.uncovered) return print_uncovered(problems, options);
-  if (options.describe) return describe_problems(problems, options.format);
-  print_problems(problems, options.format);
+void run(const ProblemsOptions& options, ReadEfficiencies read) {
+  const ProblemSetRequest& request = options.request;
+  const std::string &set = request.set, &file = options.file;
+  if (const auto list = options.sources.list(request, read)) return run_list(options, *list);
+  if (set.empty() && file.empty()) return list_sets(options.format);
+  if (!set.empty() && !file.empty() && set != "file")
+    fail(Errc::invalid_argument, "give a set ('{}') or --file, not both", set);
+  if (!file.empty())
+    return run_list(options, {"--file", file, by_operation(read_any_problems(file, request.dtype))});
+  if (set == "file") fail(Errc::invalid_argument, "which file? name it with --file");
+  const Operation* const known = operation_of_set(set);
+  const Operation& of = known ? *known : *operations().front();  // whose error names the nearest set
+  const auto info = std::ranges::find(of.sets(), set, &ProblemSetInfo::name);
+  run_request(options, of, request, info != of.sets().end() && info->makes_count);
 }
 
 }  // namespace
@@ -447,10 +236,10 @@ void setup_problems(CLI::App& verb, ReadEfficiencies read) {
   auto options = std::make_shared<ProblemsOptions>();
   ProblemSetRequest& request = options->request;
   auto* const set =
-      verb.add_option("set", options->set, "the set to generate; without one, the sets are listed");
-  auto* const file = verb.add_option(
-      "--file", request.file,
-      "problems from a file: one-line forms of GEMMs or convolutions, MxNxK or m,n,k lines, or CSV");
+      verb.add_option("set", request.set, "the set to generate; without one, the sets are listed");
+  auto* const file =
+      verb.add_option("--file", options->file,
+                      "problems from a file: one-line forms of any operations, MxNxK or m,n,k lines, or CSV");
   auto* const dtype = add_word_option(
       verb, "--dtype", request.dtype,
       "element type of a generated set, and of a file's problems without one; --from-miopen: of all problems "
@@ -466,50 +255,9 @@ void setup_problems(CLI::App& verb, ReadEfficiencies read) {
       ->check(not_negative(), "NONNEGATIVE");
   verb.add_option("--count", request.count,
                   "number of sizes to keep, drawn by --seed (random, conv_random: number to make, 200)");
-  const auto* const seed =
-      verb.add_option("--seed", request.seed, "seed of random, conv_random, --count and --part")
-          ->default_str("1; of convolutions 42");
-  check_words<Op>(verb.add_option("--op", options->op, "convolutions: direction that replaces the set's"));
-  auto* const packing = verb.add_option(
-      "--packing", options->packing,
-      "convolutions: filters that are packed 'once' for many calls (inference) or 'per_call' (training), or "
-      "each problem in 'both' forms, with half of the calls each; default: the set's");
-  check_words<Packing>(packing);
-  auto* const miopen = verb.add_option(
-      "--from-miopen", options->miopen,
-      "convolutions of a log with MIOpenDriver's command lines, long or short flags, in direction --op "
-      "(conv_fwd): at most two of a kind, 300 or --count in all; what is left out is counted by reason");
-  auto* const tunableop = verb.add_option(
-      "--from-tunableop", options->tunableop,
-      "GEMMs of a file of PyTorch's TunableOp, untuned or tuned; what is left out is counted by reason");
-  auto* const logs = verb.add_option("--from-log", options->logs,
-                                     "what applications ran, with the number of calls as weights: a record "
-                                     "of kscout exec, a trace of PyTorch's "
-                                     "profiler (record_shapes), logs of KSCOUT_LOG, cuBLASLt, hipBLASLt, "
-                                     "cuDNN, oneDNN, MIOpen, TunableOp; also "
-                                     "several files, .gz too");
-  auto* const merge = verb.add_option("--merge", options->merge,
-                                      "join sets or files of convolutions, equal problems once; with "
-                                      "--count, that many, each kind in proportion");
-  auto* const top_up = verb.add_option(
-      "--top-up", options->top_up,
-      "oof_predictions.parquet of a model: more problems of the kinds that it chose badly for");
-  verb.add_option("--below", options->below, "--top-up: of kinds with a mean efficiency below this, %")
-      ->capture_default_str()
-      ->check(CLI::Range(0.0, 100.0))
-      ->needs(top_up);
-  verb.add_option("--also", options->wanted.also, "--top-up: of these kinds too, e.g. n=2,grouped")
-      ->needs(top_up);
-  verb.add_option("--density", options->wanted.density, "--top-up: 2 for a finer grid")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 2))
-      ->needs(top_up);
-  for (CLI::Option* const one : {miopen, merge, top_up, tunableop, logs}) one->excludes(set)->excludes(file);
-  tunableop->excludes(miopen)->excludes(merge)->excludes(top_up);
-  for (CLI::Option* const one : {miopen, merge, top_up, tunableop, dtype}) logs->excludes(one);
-  miopen->excludes(merge)->excludes(top_up);
-  merge->excludes(top_up);
-  packing->excludes(miopen)->excludes(top_up);
+  verb.add_option("--seed", request.seed, "seed of random, conv_random, --count and --part")
+      ->default_str("1; of convolutions 42");
+  options->sources.add_to(verb, request, set, file, dtype);
   const auto* const least =
       verb.add_option("--min-size", request.min_size, "smallest m, n, k of random")->capture_default_str();
   const auto* const largest =
@@ -544,11 +292,9 @@ void setup_problems(CLI::App& verb, ReadEfficiencies read) {
       "         kscout problems --top-up models/mine/oof_predictions.parquet --count 200\n"
       "         kscout problems --file mine.csv --uncovered --provider ck_tile --device gfx950\n"
       "--provider, --rules, --filter and --device are those of --uncovered.");
-  verb.callback([options, read, seed, dtype, least, largest] {
-    if (seed->count() != 0) options->seed = options->request.seed;
-    options->dtype_given = dtype->count() != 0;
+  verb.callback([options, read, least, largest] {
     for (const CLI::Option* size : {least, largest}) {
-      if (size->count() != 0 && options->set != "random")
+      if (size->count() != 0 && options->request.set != "random")
         fail(Errc::invalid_argument, "{}: sizes are drawn for set 'random' only; leave it out",
              size->get_name());
     }

@@ -219,8 +219,8 @@ void setup_run(CLI::App& verb) {
   const auto options = std::make_shared<RunOptions>();
   options->problem.add_to(verb);
   verb.add_option("--problems", options->file,
-                  "file of problems, run one after the other: lines gemm:MxNxK[:dtype][:layout]... or "
-                  "conv_fwd:NxCxHxW:KxYxX..., or CSV");
+                  "file of problems, run one after the other: lines gemm:MxNxK[:dtype][:layout]..., "
+                  "conv_fwd:NxCxHxW:KxYxX... and of other operations, in any order, or CSV of one operation");
   verb.add_option(
       "--config", options->configs,
       "run this config instead of the selector's, without copies; repeat to compare with the last ('auto': "

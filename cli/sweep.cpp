@@ -129,24 +129,6 @@ SweepPlan plan_of_contenders(const SweepVerb& options, const SweepState& before)
   return plan;
 }
 
-/// The problems of a set, or of a file that may hold several operations. Each gets the layouts of --layout
-/// that it has.
-std::vector<Problem> problems_of_source(const std::string& source, const SweepVerb& options) {
-  if (problem_file(source).empty()) return any_problems_of({source}, options.dtype, options.layouts);
-  std::vector<Problem> problems;
-  for (const auto& [operation, text] : texts_by_operation(read_problem_text(source))) {
-    std::vector<Layout> layouts;
-    for (const Layout layout : options.layouts) {
-      if (std::ranges::find(operation->layouts, layout) != operation->layouts.end())
-        layouts.push_back(layout);
-    }
-    const auto some =
-        operation->listed(text, source, options.dtype, layouts.empty() ? options.layouts : layouts);
-    problems.insert(problems.end(), some.begin(), some.end());
-  }
-  return problems;
-}
-
 /// The problems of --problems. Without --max-gflop, sets have a default limit on a CPU. The problems of a
 /// file are the user's own and have none.
 std::vector<Problem> problems_to_sweep(const SweepVerb& options, const Device& device,
@@ -154,7 +136,7 @@ std::vector<Problem> problems_to_sweep(const SweepVerb& options, const Device& d
   const bool limited = options.plan.max_gflop < 0 && device.kind == DeviceKind::cpu;
   std::vector<Problem> problems;
   for (const std::string& source : options.problems) {
-    auto some = problems_of_source(source, options);
+    auto some = all_problems_of({source}, options.dtype, options.layouts);
     if (limited && problem_file(source).empty())
       leave_out_larger(
           some, kCpuMaxGflop,

@@ -78,7 +78,7 @@ std::vector<E> parse_all(const std::vector<std::string>& words) {
 /// The problems of --problems, of all operations; without --op those operations are tuned that have some.
 void add_problems(TuneOptions& options, bool ops_given) {
   TuneRequest& request = options.request;
-  request.problems = all_problems_of(options.problems, request.dtype);
+  request.problems = all_problems_of(options.problems, request.dtype, {});
   std::vector<Op> ops;
   std::size_t others = 0;
   const std::span<const Op> tuned = ops_given ? std::span<const Op>(request.ops) : provider("native").ops();

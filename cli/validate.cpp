@@ -201,11 +201,16 @@ void validate_hardware(ValidateOptions options) {
   if (options.problems.empty())
     fail(Errc::invalid_argument, "on which problems? give --problems SET or FILE");
   const Model model = Model::load(options.model);
-  const DType dtype =
-      options.dtype.empty() ? model.data().families.front().signature.dtype_a : parse<DType>(options.dtype);
-  const auto problems = merge_equal(any_problems_of(options.problems, dtype, options.layouts));
+  const Signature& covered = model.data().families.front().signature;
+  const DType dtype = options.dtype.empty() ? covered.dtype_a : parse<DType>(options.dtype);
+  auto problems = merge_equal(all_problems_of(options.problems, dtype, options.layouts));
   const Executor executor(options);
   require_executable(model, executor);
+  const std::size_t others =
+      std::erase_if(problems, [&](const Problem& problem) { return problem.op() != covered.op; });
+  if (problems.empty())
+    fail(Errc::invalid_argument, "--problems: none of the {} problems is of {}, which the model chooses for",
+         others, word(covered.op));
   PlanRequest request = executor.request();
   request.provider = model.provider();
   if (!executor.is_library()) request.rules = model.data().families.front().rules;
@@ -213,7 +218,10 @@ void validate_hardware(ValidateOptions options) {
   request.seed = options.seed;
   const SweepPlan plan = make_plan(problems, request, executor.device(), Protocol{});
   options.how.pool = executor.is_library() ? Pool::measured : Pool::family;
-  report(evaluate_model(options.model, measure(plan, options), options.how), options);
+  ModelEvaluation evaluation = evaluate_model(options.model, measure(plan, options), options.how);
+  evaluation.problems_given += others;
+  evaluation.without_family += others;
+  report(evaluation, options);
 }
 
 // ---- training shapes, measured again
@@ -428,7 +436,8 @@ void setup_validate(CLI::App& verb) {
       ->default_str("in $XDG_CACHE_HOME/kscout, else ~/.cache/kscout")
       ->needs(compile);
   options->compiler.add_to(verb);
-  reads_file(verb.add_option("--problems", options->problems, "hardware: sets or files"));
+  reads_file(verb.add_option("--problems", options->problems,
+                             "hardware: sets or files; problems of other operations are left out"));
   add_layouts_option(verb, options->layouts, "hardware: ");
   verb.add_option("--max-problems", options->max_problems,
                   "hardware: max problems, the first of the seeded order; 0 = all")

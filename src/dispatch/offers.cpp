@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include <kscout/provider.h>
 
@@ -14,8 +13,6 @@
 namespace kscout {
 
 namespace {
-
-constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
 
 /// SelectorRequest::breaks of a backend: prepares the config.
 auto breaks_of(Backend& backend) {

@@ -6,6 +6,7 @@
 ///     Offers offers(Registry::here(), {});
 ///     std::string why;
 ///     if (const auto offer = offers.of(backend, problem, limits, {}, why)) ...   // else `why` has the reason
+#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -21,6 +22,9 @@
 #include "family/rules.h"
 
 namespace kscout {
+
+/// Selector::rank: every config.
+inline constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
 
 struct Offer {
   Choice choice;

@@ -1,7 +1,6 @@
 #include "dispatch/refine.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "core/fail.h"
 #include "core/log.h"
@@ -10,8 +9,6 @@
 namespace kscout {
 
 namespace {
-
-constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
 
 /// The solution's config and the next best configs that its backend accepts.
 std::vector<Choice> contenders(Offers& offers, const Solution& solution, const Limits& limits) {

@@ -368,10 +368,10 @@ std::vector<Criterion> target_criteria(Op op, const Summary& summary) {
     one.met = value >= target.percent;
   }
   if (criteria.empty())
-    fail(
-        Errc::invalid_argument,
-        "--targets: the public tools ask nothing of models of {}; `kscout evaluate --min-mean` takes a limit",
-        operation(op).plural);
+    fail(Errc::invalid_argument,
+         "--targets: the public tools ask nothing of models of {}; `kscout evaluate --min-mean 90` takes a "
+         "limit",
+         operation(op).plural);
   return criteria;
 }
 

@@ -36,9 +36,8 @@ void read_record(std::string_view text, std::string_view source, CallLog& log) {
     log.leave_out(std::string(kCutShort), line.number);
     whole.remove_suffix(line.text.size());
   });
-  for (const auto& [operation, own] : texts_by_operation(lines_of_record(std::string(whole), source)))
-    for (const Problem& problem : parse_problems_of(*operation, own, source))
-      log.add(problem, problem.weight());
+  for (const Problem& problem : parse_any_problems(lines_of_record(std::string(whole), source), source))
+    log.add(problem, problem.weight());
 }
 
 void read_lines(std::string_view text, CallLog& log) {

@@ -49,8 +49,7 @@ double VerifiedLaunch::packing_us() {
   if (launch_->packed_bytes() == 0) return std::numeric_limits<double>::quiet_NaN();
   std::vector<double> samples;
   for (int i = 0; i < kMeasuredPackings; ++i) {
-    samples.push_back(
-        operands_.device().pack_us(*launch_, operands_.packable(), packed_.data()));
+    samples.push_back(operands_.device().pack_us(*launch_, operands_.packable(), packed_.data()));
   }
   return summarise(samples).median;
 }

@@ -29,6 +29,8 @@ namespace kscout {
 struct CopiedOperands;
 struct AlignedForm;
 struct ExecutionForm;
+struct ProblemDescription;
+struct ProblemSetRequest;
 class GemmOperands;
 class Reference;
 
@@ -103,6 +105,7 @@ struct GeneralName {
 struct ProblemSetInfo {
   std::string_view name;
   std::string_view summary;
+  bool makes_count = false;  ///< ProblemSetRequest::count is how many it makes, also where a part is chosen
 };
 
 /// The problems that `kscout tune` measures.
@@ -154,11 +157,13 @@ struct OperationFacts {
   std::string_view own_column = {};                ///< tells its table of problems from those of others
   bool (*is_size)(const ProblemField& field);      ///< whether sizes_of() contains the field
   bool has_alpha = false;                          ///< kernels multiply the result by a factor
+  bool has_epilogues = false;                      ///< its sets can be made with epilogues
   /// Position of the operand that a caller may pack once for many calls; by default there is none.
   std::size_t packable = Buffers::max_operands;
   SplitBy tune_split;           ///< what training and held-out problems of `tune` must not share
   std::string_view split_noun;  ///< one such group: "size", "filter"
   double tune_share;            ///< of the operations that a GEMM may take in a sweep of `tune`
+  std::uint64_t draw_seed = 1;  ///< ProblemSetRequest::seed by default
   /// Sets of problems that published models are validated on; trainings leave them out by default.
   std::span<const std::string_view> validation_sets = {};
   std::string_view kind_name = {};  ///< name of the slices of kind_of(); empty: it has none
@@ -259,9 +264,20 @@ class Operation : public OperationFacts {
   /// The problems of a set, in these layouts; without `wanted`, in those of the set.
   virtual std::vector<Problem> named_set(std::string_view name, DType dtype,
                                          const std::vector<Layout>& wanted) const = 0;
-  /// The problems of a text (parse_problems_of), in these layouts; without `wanted`, as they are.
+  /// Each problem in each of these layouts; without `wanted`, as it is. Equal GEMMs are merged.
+  virtual std::vector<Problem> laid_out(const std::vector<Problem>& problems,
+                                        const std::vector<Layout>& wanted) const;
+  /// The problems of a text (parse_problems_of), laid out.
   virtual std::vector<Problem> listed(std::string_view text, std::string_view source, DType dtype,
-                                      const std::vector<Layout>& wanted) const = 0;
+                                      const std::vector<Layout>& wanted) const;
+  /// The distinct problems that a request asks for. Throws invalid_argument for an unknown set.
+  virtual std::vector<Problem> requested(const ProblemSetRequest& request) const;
+  /// Keeps the problems of `count` sizes, drawn by a hash of the sizes, in their order. The draw is
+  /// independent of split_problems with the same seed. Convolutions: stratified().
+  virtual std::vector<Problem> drawn(std::vector<Problem> problems, std::size_t count,
+                                     std::uint64_t seed) const;
+  /// By default every number among the fields, and the slices layout and dtype.
+  virtual ProblemDescription describe(ProblemRef problem) const;
 
   /// Every name that set_fields takes: fields that are not derived, then general names.
   std::vector<std::string_view> given_names() const;

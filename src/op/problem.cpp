@@ -1,11 +1,14 @@
 // Implements the functions that exist for every operation.
 #include <cmath>
+#include <iterator>
+#include <set>
 
 #include "core/fail.h"
 #include "core/field_text.h"
 #include "core/names.h"
 #include "op/forms.h"
 #include "op/given_fields.h"
+#include "op/problem_sets.h"
 #include "op/problem_words.h"
 #include "op/reference.h"
 
@@ -125,6 +128,60 @@ double Operation::reference_bytes(ProblemRef problem) const noexcept {
   // Positions and values of the products of an element, and sums of rows.
   const ImplicitGemm of = product(problem);
   return 48 * (static_cast<double>(of.k) + static_cast<double>(of.m) * static_cast<double>(of.groups));
+}
+
+std::vector<Problem> Operation::laid_out(const std::vector<Problem>& problems,
+                                         const std::vector<Layout>& wanted) const {
+  const auto field = std::ranges::find(space.fields, "layout", &ProblemField::name);
+  if (wanted.empty() || field == space.fields.end()) return problems;
+  std::vector<Problem> all;
+  for (Problem problem : problems) {
+    for (const Layout layout : wanted) {
+      problem.set(static_cast<std::size_t>(field - space.fields.begin()), static_cast<std::int64_t>(layout));
+      kscout::check(problem);  // leading dimensions depend on the layout
+      all.push_back(problem);
+    }
+  }
+  return all;
+}
+
+std::vector<Problem> Operation::listed(std::string_view text, std::string_view source, DType dtype,
+                                       const std::vector<Layout>& wanted) const {
+  return laid_out(parse_problems_of(*this, text, source, dtype), wanted);
+}
+
+std::vector<Problem> Operation::requested(const ProblemSetRequest& request) const {
+  auto problems = merge_equal(request.listed ? laid_out(*request.listed, request.layouts)
+                                             : named_set(request.set, request.dtype, request.layouts));
+  keep_within_limits(problems, request);
+  return problems;
+}
+
+std::vector<Problem> Operation::drawn(std::vector<Problem> problems, std::size_t count,
+                                      std::uint64_t seed) const {
+  // A split by the same seed would hold out exactly the smallest fractions.
+  constexpr std::uint64_t kSampleSalt = 0x73616d706c65;
+  std::vector<double> fractions;
+  for (const Problem& problem : problems)
+    fractions.push_back(group_fraction(problem, mix_hash(seed, kSampleSalt)));
+  const std::set<double> sorted(fractions.begin(), fractions.end());
+  if (sorted.size() <= count) return problems;
+  const double end = *std::next(sorted.begin(), static_cast<std::ptrdiff_t>(count));
+  std::size_t at = 0;
+  std::erase_if(problems, [&](const Problem&) { return fractions[at++] >= end; });
+  return problems;
+}
+
+ProblemDescription Operation::describe(ProblemRef problem) const {
+  const Signature types = kscout::signature_of(problem);
+  ProblemDescription about{.quantities = {},
+                           .slices = {slice_of("layout", types.layout), slice_of("dtype", types.dtype_a)}};
+  const Problem whole = problem.value();
+  for (std::size_t i = 0; i < space.fields.size(); ++i) {
+    if (space.fields[i].type == FieldType::whole)
+      about.quantities.emplace_back(space.fields[i].name, static_cast<double>(whole[i]));
+  }
+  return about;
 }
 
 std::vector<std::string_view> Operation::given_names() const {

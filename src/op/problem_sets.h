@@ -1,11 +1,13 @@
 #pragma once
 /// \file
-/// Reads lists of problems, merges, splits and sorts them.
+/// Reads lists of problems, asks for sets of them, merges, splits, samples and sorts them.
 ///
 ///     auto problems = merge_equal(parse_any_problems(text, "shapes.txt"));
 ///     auto [train, held_out] = split_problems(problems, 0.2, /*seed=*/1);
 #include <cstdint>
 #include <filesystem>
+#include <limits>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -25,12 +27,17 @@ std::vector<P> structs_of(const std::vector<Problem>& problems) {
   for (const Problem& problem : problems) structs.push_back(problem.as<P>());
   return structs;
 }
+/// The inverse.
+template <ProblemStruct P>
+std::vector<Problem> records_of(const std::vector<P>& structs) {
+  return {structs.begin(), structs.end()};
+}
 
-/// Reads problems of one operation: one per line as print() writes them (for GEMMs also `m,n,k` and `MxNxK`),
-/// or a CSV table with a header of field names (those without a default required) or general names, such as
-/// `dtype` and `pad`; fields as for set_fields. Skips empty lines and lines that start with '#'. `source`
-/// names the text in errors. `usual`: the element type of problems that state none. Throws corrupt_data with
-/// the source and the line.
+/// Reads problems, one per line as print() writes them, of any operations in any order (for GEMMs also
+/// `m,n,k` and `MxNxK`), or a CSV table of one operation with a header of field names (those without a
+/// default required) or general names, such as `dtype` and `pad`; fields as for set_fields. Skips empty lines
+/// and lines that start with '#'. `source` names the text in errors. `usual`: the element type of problems
+/// that state none. Throws corrupt_data with the source and the line.
 std::vector<Problem> parse_any_problems(std::string_view text, std::string_view source,
                                         DType usual = DType::fp32);
 /// The same for problems of one operation; throws corrupt_data for those of another.
@@ -44,10 +51,9 @@ std::vector<P> parse_problems_of(std::string_view text, std::string_view source,
 /// The operation of a text of problems: that of the first line with content.
 const Operation& operation_of_text(std::string_view text) noexcept;
 
-/// The text for each operation that has lines in it, in the order of first appearance: lines of other
-/// operations are empty there, so that errors name the right line. A line that is no one-line form belongs to
-/// operation_of_text().
-std::vector<std::pair<const Operation*, std::string>> texts_by_operation(std::string_view text);
+/// The problems of each operation, in the order of first appearance.
+using ProblemsByOperation = std::vector<std::pair<const Operation*, std::vector<Problem>>>;
+ProblemsByOperation by_operation(const std::vector<Problem>& problems);
 
 /// The first line of a record of calls (docs/formats/exec_record.md), which may hold several operations.
 inline constexpr std::string_view kRecordHeader = "problem,calls,total_us";
@@ -67,6 +73,58 @@ std::vector<P> read_problems_of(const std::filesystem::path& file, DType usual =
 
 /// The operation that has a set of problems of this name; null when none has.
 const Operation* operation_of_set(std::string_view name) noexcept;
+
+/// The set to make, or the list to choose from. Limits apply to each problem with its dtype. Operations
+/// without epilogues (OperationFacts::has_epilogues), directions or packing ignore those.
+struct ProblemSetRequest {
+  std::string set = "smoke";                        ///< a name of Operation::sets()
+  std::optional<std::vector<Problem>> listed = {};  ///< instead of a set: problems of the operation
+  DType dtype = DType::fp32;                        ///< of sets
+  /// Layouts of each size; empty: rcr, for "training", "odd_sizes" and "attention" those of the passes, for
+  /// sets of convolutions and lists those that they state.
+  std::vector<Layout> layouts = {};
+  std::vector<Epilogue> epilogues = {};  ///< of each size; empty: none, for lists those that they state
+  /// For "llm", "llm_2025" and "conv_networks": only these models; empty = all.
+  std::vector<std::string> models = {};
+  std::optional<Op> op = {};  ///< direction that replaces that of the set
+  std::string packing = {};   ///< a word of Packing; empty: that of the set
+  double max_gflop = std::numeric_limits<double>::infinity();
+  double max_bytes = std::numeric_limits<double>::infinity();  ///< limit for all operands together
+  /// Number of sizes of GEMMs to draw by `seed`; 0 = all. Sets that are random: number of problems to make
+  /// (0 = 200).
+  std::size_t count = 0;
+  std::optional<std::uint64_t> seed = {};  ///< nothing: that of the operation
+  // Bounds of the sizes of set `random`.
+  std::int64_t min_size = 1;
+  std::int64_t max_size = 8192;
+
+  std::uint64_t seed_of(Op of) const { return seed.value_or(operation(of).draw_seed); }
+};
+
+/// Removes the problems above the limits of a request.
+template <class P>
+void keep_within_limits(std::vector<P>& problems, const ProblemSetRequest& request) {
+  std::erase_if(problems, [&](const P& problem) {
+    return flop_count(problem) > 1e9 * request.max_gflop || min_bytes(problem) > request.max_bytes;
+  });
+}
+
+/// One of the properties by which problems are counted: "layout", "rcr".
+struct ProblemSlice {
+  std::string_view name;
+  std::string value;
+  std::int64_t place = 0;  ///< values are listed by their places, then by their texts
+};
+template <WordEnum E>
+ProblemSlice slice_of(std::string_view name, E value) {
+  return {name, std::string(word(value)), static_cast<std::int64_t>(value)};
+}
+
+/// The quantities and slices of a problem, the same for all problems of an operation.
+struct ProblemDescription {
+  std::vector<std::pair<std::string_view, double>> quantities;
+  std::vector<ProblemSlice> slices;
+};
 
 /// A problem's weight; add_weight() adds to it.
 inline double weight_of(ProblemRef problem) { return problem.value().weight(); }

@@ -20,13 +20,15 @@ std::string in_lower_case(std::string_view text) {
   return lower;
 }
 
-/// Reads line by line; the first line decides the form of the text.
+/// Reads line by line; the first line decides the form of the text. `mixed`: one-line forms may be of other
+/// operations.
 class ProblemReader {
  public:
-  ProblemReader(const Operation& operation, DType usual) : operation_(operation), usual_(usual) {}
+  ProblemReader(const Operation& operation, DType usual, bool mixed)
+      : operation_(operation), usual_(usual), mixed_(mixed) {}
 
   Problem read(std::string_view line) const {
-    if (!columns_.empty()) {
+    if (!columns_.empty() && !(mixed_ && line_op(line))) {
       const auto cells = cells_of(line);
       if (cells.size() != columns_.size()) {
         fail(Errc::corrupt_data, "{} cells under {} columns", cells.size(), columns_.size());
@@ -35,7 +37,7 @@ class ProblemReader {
     }
     if (line.find(':') != std::string_view::npos) {
       const Operation& other = operation(op_of_line(line));
-      if (&other != &operation_) {
+      if (!mixed_ && &other != &operation_) {
         fail(Errc::corrupt_data,
              "'{}' is among {}: the first problem of the file is a {}; put {} into a file of their own", line,
              operation_.plural, operation_.noun, other.plural);
@@ -86,6 +88,7 @@ class ProblemReader {
   const Operation& operation_;
   std::vector<std::string> columns_;
   DType usual_;
+  bool mixed_;
 };
 
 /// Calls use(line, number) for the lines with content, in order, until it returns false.
@@ -102,11 +105,7 @@ void for_each_line(std::string_view text, F&& use) {
   }
 }
 
-}  // namespace
-
-std::vector<Problem> parse_problems_of(const Operation& operation, std::string_view text,
-                                       std::string_view source, DType usual) {
-  ProblemReader reader(operation, usual);
+std::vector<Problem> read_with(ProblemReader reader, std::string_view text, std::string_view source) {
   std::vector<Problem> problems;
   bool first = true;
   for_each_line(text, [&](std::string_view line, std::size_t number) {
@@ -122,8 +121,15 @@ std::vector<Problem> parse_problems_of(const Operation& operation, std::string_v
   return problems;
 }
 
+}  // namespace
+
+std::vector<Problem> parse_problems_of(const Operation& operation, std::string_view text,
+                                       std::string_view source, DType usual) {
+  return read_with({operation, usual, /*mixed=*/false}, text, source);
+}
+
 std::vector<Problem> parse_any_problems(std::string_view text, std::string_view source, DType usual) {
-  return parse_problems_of(operation_of_text(text), text, source, usual);
+  return read_with({operation_of_text(text), usual, /*mixed=*/true}, text, source);
 }
 
 const Operation& operation_of_text(std::string_view text) noexcept {
@@ -143,25 +149,15 @@ const Operation& operation_of_text(std::string_view text) noexcept {
   return *found;
 }
 
-std::vector<std::pair<const Operation*, std::string>> texts_by_operation(std::string_view text) {
-  const Operation& usual = operation_of_text(text);
-  std::vector<std::pair<const Operation*, std::string>> texts;
-  std::size_t lines = 0;  // before `number`, in every text
-  for_each_line(text, [&](std::string_view line, std::size_t number) {
-    const auto op = line_op(line);
-    const Operation* const of = op ? &operation(*op) : &usual;
-    if (std::ranges::find(texts, of, &decltype(texts)::value_type::first) == texts.end())
-      texts.emplace_back(of, std::string(lines, '\n'));
-    for (auto& [operation, own] : texts) {
-      own.append(number - 1 - lines, '\n');
-      if (operation == of) own += line;
-      own += '\n';
-    }
-    lines = number;
-    return true;
-  });
-  if (texts.empty()) texts.emplace_back(&usual, std::string(text));
-  return texts;
+ProblemsByOperation by_operation(const std::vector<Problem>& problems) {
+  ProblemsByOperation groups;
+  for (const Problem& problem : problems) {
+    const Operation* const of = &operation(problem.op());
+    auto group = std::ranges::find(groups, of, &ProblemsByOperation::value_type::first);
+    if (group == groups.end()) group = groups.insert(group, {of, {}});
+    group->second.push_back(problem);
+  }
+  return groups;
 }
 
 std::string lines_of_record(std::string text, std::string_view source) {

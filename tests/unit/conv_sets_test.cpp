@@ -31,7 +31,7 @@ TEST(ConvSets, HaveTheCountsOfTheirDefinitions) {
         Counts{"ck_conv_validation_bwd_data", 10, 10}, Counts{"ck_conv_validation_bwd_weight", 10, 10},
         Counts{"ck_conv_holdout_fwd", 300, 298}, Counts{"ck_conv_wide", 1698, 1631},
         Counts{"ck_conv_edge", 1810, 1514}, Counts{"conv", 206, 206}}) {
-    EXPECT_EQ(repeated_conv_set({.name = want.name, .dtype = DType::bf16}).size(), want.total) << want.name;
+    EXPECT_EQ(repeated_conv_set({.set = want.name, .dtype = DType::bf16}).size(), want.total) << want.name;
     const auto distinct = make_conv_set(want.name, DType::bf16);
     EXPECT_EQ(distinct.size(), want.distinct) << want.name;
     for (const ConvProblem& problem : distinct) {
@@ -94,18 +94,18 @@ std::string digest_of(const std::vector<ConvProblem>& problems) {
 
 TEST(ConvSets, OfOurOwnStayTheSame) {
   struct Golden {
-    ConvSetRequest request;
+    ProblemSetRequest request;
     std::size_t count;
     const char* digest;
   };
   for (const Golden& want :
-       {Golden{{.name = "conv_networks"}, 3207, "2139e763d90ccf83"},
-        Golden{{.name = "conv_random", .count = 500, .max_gflop = 1}, 500, "3d94941bb04bcccf"},
-        Golden{{.name = "conv_random", .dtype = DType::bf16, .seed = 7}, 200, "0cc0be6c7e568b7d"},
-        Golden{{.name = "conv_edge"}, 1016, "d6174342b0674258"}}) {
+       {Golden{{.set = "conv_networks"}, 3207, "2139e763d90ccf83"},
+        Golden{{.set = "conv_random", .max_gflop = 1, .count = 500}, 500, "3d94941bb04bcccf"},
+        Golden{{.set = "conv_random", .dtype = DType::bf16, .seed = 7}, 200, "0cc0be6c7e568b7d"},
+        Golden{{.set = "conv_edge"}, 1016, "d6174342b0674258"}}) {
     const auto problems = make_conv_set(want.request);
-    EXPECT_EQ(problems.size(), want.count) << want.request.name;
-    EXPECT_EQ(digest_of(problems), want.digest) << want.request.name;
+    EXPECT_EQ(problems.size(), want.count) << want.request.set;
+    EXPECT_EQ(digest_of(problems), want.digest) << want.request.set;
     for (const ConvProblem& problem : problems) EXPECT_TRUE(is_valid(problem)) << print(problem);
   }
 }
@@ -113,7 +113,7 @@ TEST(ConvSets, OfOurOwnStayTheSame) {
 /// 10^9 multiply-adds and layers of a network for one image.
 std::pair<double, double> work_of(const char* network) {
   double work = 0, calls = 0;
-  for (const ConvProblem& p : make_conv_set({.name = "conv_networks", .networks = {network}})) {
+  for (const ConvProblem& p : make_conv_set({.set = "conv_networks", .models = {network}})) {
     if (p.n != 1) continue;
     work += p.weight * flop_count(p) / 2e9;
     calls += p.weight;
@@ -151,15 +151,15 @@ TEST(ConvSets, NetworksHaveThePublishedWork) {
     EXPECT_NEAR(work, want.work, 0.01 * want.work) << want.name;
     EXPECT_EQ(calls, want.calls) << want.name;
   }
-  EXPECT_THROW(make_conv_set({.name = "conv_networks", .networks = {"resnet-5"}}), Error);
-  EXPECT_THROW(make_conv_set({.name = "conv_edge", .networks = {"resnet-50"}}), Error);
+  EXPECT_THROW(make_conv_set({.set = "conv_networks", .models = {"resnet-5"}}), Error);
+  EXPECT_THROW(make_conv_set({.set = "conv_edge", .models = {"resnet-50"}}), Error);
 }
 
 TEST(ConvSets, RandomOnesHoldEveryKindWithinTheirLimits) {
   std::size_t dense = 0, grouped = 0, depthwise = 0, multiplier = 0, flat = 0, deep = 0, even = 0,
               dilated = 0, strided = 0, one_sided = 0, wide_pad = 0, pointwise = 0, batch = 0;
   const auto problems =
-      make_conv_set({.name = "conv_random", .count = 1000, .max_gflop = 2, .max_bytes = 1e8});
+      make_conv_set({.set = "conv_random", .max_gflop = 2, .max_bytes = 1e8, .count = 1000});
   for (const ConvProblem& p : problems) {
     EXPECT_LE(flop_count(p), 2e9);
     EXPECT_LE(min_bytes(p), 1e8);
@@ -180,7 +180,7 @@ TEST(ConvSets, RandomOnesHoldEveryKindWithinTheirLimits) {
   for (const std::size_t count : {dense, grouped, depthwise, multiplier, flat, deep, even, dilated, strided,
                                   one_sided, wide_pad, pointwise, batch})
     EXPECT_GE(count, 20u);
-  EXPECT_THROW(make_conv_set({.name = "conv_random", .max_gflop = 1e-12}), Error);
+  EXPECT_THROW(make_conv_set({.set = "conv_random", .max_gflop = 1e-12}), Error);
 }
 
 TEST(ConvSets, EdgeCasesHoldEveryEdge) {
@@ -208,7 +208,7 @@ TEST(ConvSets, EdgeCasesHoldEveryEdge) {
 }
 
 TEST(ConvSets, AQuarterOfRandomFiltersIsPackedOnce) {
-  const auto problems = make_conv_set({.name = "conv_random", .count = 400, .max_gflop = 1});
+  const auto problems = make_conv_set({.set = "conv_random", .max_gflop = 1, .count = 400});
   const auto once = std::ranges::count(problems, true, &ConvProblem::prepacked);
   EXPECT_GE(once, 70);
   EXPECT_LE(once, 130);
@@ -254,7 +254,7 @@ TEST(ConvSets, PartsAndExcludedProblemsShareNoWeights) {
   for (const ConvProblem& p : train) seen.insert(weights(p));
   for (const ConvProblem& p : held_out) EXPECT_FALSE(seen.contains(weights(p))) << print(p);
 
-  const auto resnet = make_conv_set({.name = "conv_networks", .networks = {"resnet-50"}});
+  const auto resnet = make_conv_set({.set = "conv_networks", .models = {"resnet-50"}});
   auto others = problems;
   leave_out_groups(others, resnet, SplitBy::weights);
   EXPECT_LT(others.size(),

@@ -191,7 +191,7 @@ std::vector<GemmProblem> problems_of(const std::vector<Signature>& signatures, s
 std::vector<ConvProblem> convs_of(const Model& model, std::size_t count) {
   const Signature& s = model.data().families.front().signature;
   std::vector<ConvProblem> problems =
-      make_conv_set({.name = "conv_random", .dtype = s.dtype_a, .count = count, .seed = count});
+      make_conv_set({.set = "conv_random", .dtype = s.dtype_a, .count = count, .seed = count});
   const auto edges = make_conv_set("conv_edge", s.dtype_a);
   for (std::size_t i = 0; i < edges.size(); i += 1 + 2 * edges.size() / count) problems.push_back(edges[i]);
   std::mt19937_64 rng(count);
@@ -478,7 +478,7 @@ TEST_F(ExportTest, ShapesOfConvolutionsAreFoundAndOthersAreNot) {
     fs::create_directories(folder_ / "model");
     write_file_atomically(folder_ / "model" / "model.ksf", model.bytes());
     const Selector selector = Selector::load(folder_ / "model");
-    auto problems = make_conv_set({.name = "conv_random", .count = 60, .seed = 4});
+    auto problems = make_conv_set({.set = "conv_random", .count = 60, .seed = 4});
     std::vector<ShapeChoice> choices;
     for (ConvProblem& p : problems) {
       p = in_direction(p, op);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
 #include <set>
 
 #include <gtest/gtest.h>
@@ -12,7 +11,6 @@
 #include "core/field_text.h"
 #include "op/gemm/gemm_sets.h"
 #include "support/expect_error.h"
-#include "support/temporary_folder.h"
 
 namespace kscout {
 namespace {
@@ -339,15 +337,37 @@ TEST(ReadProblems, NamesTheLineOfABadOne) {
   expect_error(Errc::not_found, "cannot be read", [] { read_problems_of<GemmProblem>("/"); });
 }
 
-TEST(ReadProblems, FileSetKeepsOrReplacesLayouts) {
-  const test::TemporaryFolder folder;
-  const std::string path = folder / "problems.txt";
-  std::ofstream(path) << "gemm:4x5x6:fp32:ccr\ngemm:400x500x600:fp32:rrr\n";
-  EXPECT_EQ(make_problem_set({.set = "file", .file = path})[0].layout, Layout::ccr);
-  const auto limited =
-      make_problem_set({.set = "file", .file = path, .layouts = {Layout::rcr}, .max_gflop = 1e-3});
+TEST(ReadProblems, ListsKeepOrReplaceLayouts) {
+  const auto list = parse_any_problems("gemm:4x5x6:fp32:ccr\ngemm:400x500x600:fp32:rrr\n", "list");
+  EXPECT_EQ(make_problem_set({.listed = list})[0].layout, Layout::ccr);
+  const auto limited = make_problem_set({.listed = list, .layouts = {Layout::rcr}, .max_gflop = 1e-3});
   ASSERT_EQ(limited.size(), 1u);
   EXPECT_EQ(limited[0], make_gemm(4, 5, 6));
+}
+
+TEST(ReadProblems, TakesSeveralOperationsInAnyOrder) {
+  const std::string_view text =
+      "# mixed\nconv_fwd:1x8x4x4:8x1x1\ngemm:4x5x6\n\ngrouped_gemm:4+0x5x6\ngemm:7x8x9\n";
+  std::vector<std::string> lines;
+  for (const Problem& problem : parse_any_problems(text, "list", DType::bf16))
+    lines.push_back(print(problem));
+  EXPECT_EQ(lines, (std::vector<std::string>{"conv_fwd:1x8x4x4:8x1x1:bf16:nhwgc", "gemm:4x5x6:bf16:rcr",
+                                             "grouped_gemm:4+0x5x6:bf16:rcr", "gemm:7x8x9:bf16:rcr"}));
+  const auto groups = by_operation(parse_any_problems(text, "list"));
+  ASSERT_EQ(groups.size(), 3u);
+  EXPECT_EQ(groups[0].first, &operation(Op::conv_fwd));
+  EXPECT_EQ(groups[1].second.size(), 2u);
+  // The first line decides what a line without an op is, and a table's columns.
+  EXPECT_EQ(parse_any_problems("4x5x6\nconv_fwd:1x8x4x4:8x1x1\n7x8x9\n", "list").size(), 3u);
+  EXPECT_EQ(parse_any_problems("m,n,k\n4,5,6\nconv_fwd:1x8x4x4:8x1x1\n", "list").size(), 2u);
+  expect_error(Errc::corrupt_data, "list:2: '4x5x6': write conv_fwd:", [] {
+    parse_any_problems("conv_fwd:1x8x4x4:8x1x1\n4x5x6\n", "list");
+  });
+  expect_error(Errc::corrupt_data, "list:3: gemm k=-6",
+               [] { parse_any_problems("conv_fwd:1x8x4x4:8x1x1\n\ngemm:4x5x-6\n", "list"); });
+  expect_error(Errc::corrupt_data, "list:2: 'gemm:4x5x6' is among convolutions", [] {
+    parse_problems_of(operation(Op::conv_fwd), "conv_fwd:1x8x4x4:8x1x1\ngemm:4x5x6\n", "list");
+  });
 }
 
 TEST(ShapeFamily, StatesTheLimitsOnce) {

@@ -1,6 +1,6 @@
-#include "op/audit.h"
-
 #include <fmt/format.h>
+
+#include "op/audit.h"
 
 namespace kscout {
 

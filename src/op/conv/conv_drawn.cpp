@@ -117,11 +117,12 @@ class ConvDraw {
 
 }  // namespace
 
-std::vector<ConvProblem> random_convs(const ConvSetRequest& request) {
+std::vector<ConvProblem> random_convs(const ProblemSetRequest& request) {
   const std::size_t count = request.count ? request.count : 200;
   const double max_flops = std::min(1e9 * request.max_gflop, kMaxDrawnFlops),
                max_bytes = std::min(request.max_bytes, kMaxDrawnBytes);
-  Generator random(request.seed), packing(~request.seed);  // two, so that packing changes no sizes
+  const std::uint64_t seed = request.seed_of(Op::conv_fwd);
+  Generator random(seed), packing(~seed);  // two, so that packing changes no sizes
   std::vector<ConvProblem> problems;
   std::unordered_set<ConvProblem> seen;
   const std::size_t tries = 1000 + 200 * count;

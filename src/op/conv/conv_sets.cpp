@@ -84,7 +84,7 @@ std::vector<ConvProblem> edge_convs(DType dtype) {
   return problems;
 }
 
-using Make = std::vector<ConvProblem> (*)(const ConvSetRequest&);
+using Make = std::vector<ConvProblem> (*)(const ProblemSetRequest&);
 struct NamedSet {
   ProblemSetInfo info;
   Make make;
@@ -94,14 +94,15 @@ struct NamedSet {
 const NamedSet kSets[] = {
     {{"conv_networks",
       "layers of public networks for 1, 8 and 32 images, weighted by calls (families/conv_networks.toml)"},
-     [](const ConvSetRequest& of) { return convs_of_networks(of.dtype, of.networks); },
+     [](const ProblemSetRequest& of) { return convs_of_networks(of.dtype, of.models); },
      true},
     {{"conv_random",
-      "log-random sizes, seeded: dense, grouped, depthwise, 1-D, 3-D; any stride, dilation and pad"},
+      "log-random sizes, seeded: dense, grouped, depthwise, 1-D, 3-D; any stride, dilation and pad",
+      /*makes_count=*/true},
      random_convs},
     {{"conv_edge",
       "edge cases: odd channels, filters of the image's size, wide pads, one pixel, 1-D, multipliers"},
-     [](const ConvSetRequest& of) { return edge_convs(of.dtype); }},
+     [](const ProblemSetRequest& of) { return edge_convs(of.dtype); }},
 };
 
 /// The set of code with this name; null for one of grids. Throws invalid_argument for an unknown name.
@@ -149,29 +150,35 @@ std::vector<ConvProblem> in_layouts(std::vector<ConvProblem> problems, std::span
   return laid_out;
 }
 
-std::vector<ConvProblem> repeated_conv_set(const ConvSetRequest& request) {
-  const NamedSet* const set = set_of_code(request.name);
-  return set ? set->make(request) : convs_of_grids(request.name, request.dtype);
+std::vector<ConvProblem> repeated_conv_set(const ProblemSetRequest& request) {
+  const NamedSet* const set = set_of_code(request.set);
+  return set ? set->make(request) : convs_of_grids(request.set, request.dtype);
 }
 
-bool is_conv_set(std::string_view name) noexcept {
-  return std::ranges::find(conv_sets(), name, &ProblemSetInfo::name) != conv_sets().end();
-}
-
-std::vector<ConvProblem> make_conv_set(const ConvSetRequest& request) {
-  const NamedSet* const set = set_of_code(request.name);
-  const bool weighted = set && set->weighted;
-  if (!request.networks.empty() && !weighted)
-    fail(Errc::invalid_argument, "networks are chosen from set 'conv_networks', not from '{}'", request.name);
-  auto problems = merge_equal(repeated_conv_set(request));
-  if (!weighted) {
-    for (ConvProblem& problem : problems) problem.weight = 1;
+std::vector<ConvProblem> make_conv_set(const ProblemSetRequest& request) {
+  std::vector<ConvProblem> problems;
+  if (request.listed) {
+    problems = structs_of<ConvProblem>(*request.listed);
+  } else {
+    const NamedSet* const set = set_of_code(request.set);
+    const bool weighted = set && set->weighted;
+    if (!request.models.empty() && !weighted)
+      fail(Errc::invalid_argument, "networks are chosen from set 'conv_networks', not from '{}'",
+           request.set);
+    problems = merge_equal(repeated_conv_set(request));
+    if (!weighted)
+      for (ConvProblem& problem : problems) problem.weight = 1;
   }
+  if (request.op)
+    for (ConvProblem& problem : problems) problem = in_direction(problem, *request.op);
+  if (!request.packing.empty()) problems = with_packing(problems, parse<Packing>(request.packing));
+  problems = in_layouts(merge_equal(problems), request.layouts);
+  keep_within_limits(problems, request);
   return problems;
 }
 
 std::vector<ConvProblem> make_conv_set(std::string_view name, DType dtype) {
-  return make_conv_set({.name = name, .dtype = dtype});
+  return make_conv_set({.set = std::string(name), .dtype = dtype});
 }
 
 }  // namespace kscout

@@ -5,7 +5,6 @@
 ///     const auto problems = make_conv_set("ck_conv_train_fwd", DType::bf16);
 #include <array>
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -21,24 +20,12 @@ namespace kscout {
 
 /// The sets that make_conv_set accepts.
 std::span<const ProblemSetInfo> conv_sets() noexcept;
-bool is_conv_set(std::string_view name) noexcept;
 
-/// Distinct problems in the order of the set's definition. Throws invalid_argument naming the nearest set.
+/// The set or the list of a request, in its direction, packing and layouts and within its limits: distinct
+/// problems in the order of the set's definition. Throws invalid_argument naming the nearest set or network,
+/// and for limits that contain too few random problems.
+std::vector<ConvProblem> make_conv_set(const ProblemSetRequest& request);
 std::vector<ConvProblem> make_conv_set(std::string_view name, DType dtype);
-
-/// The set to make, with the options of those sets that are drawn or cover several networks.
-struct ConvSetRequest {
-  std::string_view name;
-  DType dtype = DType::fp32;
-  std::vector<std::string> networks = {};  ///< of conv_networks: only these; empty: all
-  std::size_t count = 0;                   ///< of conv_random: how many to draw; 0: 200
-  std::uint64_t seed = 42;                 ///< of conv_random
-  /// Limits of a drawn problem. Other sets ignore them.
-  double max_gflop = std::numeric_limits<double>::infinity();
-  double max_bytes = std::numeric_limits<double>::infinity();
-};
-/// Throws invalid_argument naming the nearest set or network, and for limits that contain too few problems.
-std::vector<ConvProblem> make_conv_set(const ConvSetRequest& request);
 
 /// The problem in another direction; `prepacked` is dropped for conv_bwd_weight, which has no filter to pack.
 ConvProblem in_direction(ConvProblem problem, Op direction) noexcept;
@@ -62,12 +49,12 @@ std::vector<ConvProblem> with_packing(std::span<const ConvProblem> problems, Pac
 /// and when no problem is left.
 std::vector<ConvProblem> in_layouts(std::vector<ConvProblem> problems, std::span<const Layout> layouts);
 
-/// The same problems with the repetitions of the definition, which upstream's totals include.
-std::vector<ConvProblem> repeated_conv_set(const ConvSetRequest& request);
+/// The set with the repetitions of the definition, which upstream's totals include.
+std::vector<ConvProblem> repeated_conv_set(const ProblemSetRequest& request);
 
 /// Defined in conv_networks.cpp and conv_drawn.cpp.
 std::vector<ConvProblem> convs_of_networks(DType dtype, const std::vector<std::string>& asked);
-std::vector<ConvProblem> random_convs(const ConvSetRequest& request);
+std::vector<ConvProblem> random_convs(const ProblemSetRequest& request);
 
 // ---- Samples representative convolutions, and adds convolutions of the kinds that a model predicts badly.
 //

@@ -70,14 +70,14 @@ std::vector<Sizes> random_sizes(const ProblemSetRequest& request,
     fail(Errc::invalid_argument, "random sizes from {} to {}: need 1 <= min <= max <= 2^40", request.min_size,
          request.max_size);
   }
-  Generator random(request.seed);
+  Generator random(request.seed_of(Op::gemm));
   return drawn_sizes(request, admits, [&] { return draw(random, request.min_size, request.max_size); });
 }
 
 std::vector<Sizes> tall_skinny_sizes(const ProblemSetRequest& request,
                                      const std::function<bool(const Sizes&)>& admits) {
   constexpr std::int64_t kLongest = std::int64_t{1} << 20, kLong = 1 << 13, kShortest = 8, kShort = 1 << 10;
-  Generator random(request.seed);
+  Generator random(request.seed_of(Op::gemm));
   return drawn_sizes(request, admits, [&] {
     Sizes sizes{random.by_octave(kShortest, kShort), random.by_octave(kShortest, kShort),
                 random.by_octave(kShortest, kShort)};

@@ -6,52 +6,25 @@
 ///
 /// The same request gives the same problems, in the same order, on every machine.
 #include <cstdint>
-#include <filesystem>
 #include <functional>
-#include <limits>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "op/grid_sets.h"
-#include "op/operation.h"
+#include "op/problem_sets.h"
 
 namespace kscout {
 
-/// The sets that make_problem_set accepts, without "file".
+/// The sets that make_problem_set accepts.
 std::span<const ProblemSetInfo> problem_sets() noexcept;
 
-/// The set to make. Limits apply to each problem with its dtype.
-struct ProblemSetRequest {
-  std::string set = "smoke";        ///< a name of problem_sets(), or "file"
-  std::filesystem::path file = {};  ///< for "file": problems as text or CSV, see read_problems
-  /// Content of `file` if it was read before: a pipe can be read only once.
-  std::optional<std::string> text = {};
-  DType dtype = DType::fp32;  ///< for "file": the default of problems that state none
-  /// Layouts of each size; empty: rcr, for "training", "odd_sizes" and "attention" those of the passes, for
-  /// "file" those that it states.
-  std::vector<Layout> layouts = {};
-  std::vector<Epilogue> epilogues = {};  ///< of each size; empty: none, for "file" those that it states
-  std::vector<std::string> models = {};  ///< for "llm" and "llm_2025": only these models; empty = all
-  double max_gflop = std::numeric_limits<double>::infinity();
-  double max_bytes = std::numeric_limits<double>::infinity();  ///< limit for A, B and C together
-  /// Number of sizes to draw by `seed`; 0 = all. `random`: number of sizes to make (0 = 200).
-  std::size_t count = 0;
-  std::uint64_t seed = 1;
-  // Bounds of the sizes of set `random`.
-  std::int64_t min_size = 1;
-  std::int64_t max_size = 8192;
-};
-
-/// Throws invalid_argument for an unknown set (naming the nearest) or for bounds that contain too few sizes,
-/// not_found for a missing file. Problems are distinct. Sets keep the order of their definition; the layouts
-/// of one size follow each other.
+/// Throws invalid_argument for an unknown set (naming the nearest) or for bounds that contain too few sizes.
+/// Problems are distinct. Sets keep the order of their definition; the layouts of one size follow each other.
 std::vector<GemmProblem> make_problem_set(const ProblemSetRequest& request);
 
-/// Keeps the problems of `count` different sizes, drawn by a hash of the sizes. The draw is independent of
-/// split_problems with the same seed. Preserves order.
-void sample_sizes(std::vector<GemmProblem>& problems, std::size_t count, std::uint64_t seed);
+/// Throws invalid_argument for a layout of convolutions.
+void check_gemm_layouts(std::span<const Layout> layouts);
 
 // ---- Makes the sizes of problem sets, before element types and layouts are applied.
 

@@ -28,7 +28,8 @@ constexpr ProblemSetInfo kSetsOfCode[] = {
      "training (families/attention_gemms.toml)"},
     {"tall_skinny",
      "one size from 2^13 to 2^20, two from 8 to 1,024, log-uniform, seeded; the same limits as training"},
-    {"random", "log-uniform sizes, seeded: plain, few rows, few columns, deep, divisible, square"},
+    {"random", "log-uniform sizes, seeded: plain, few rows, few columns, deep, divisible, square",
+     /*makes_count=*/true},
 };
 
 GemmProblem with_sizes(const Sizes& sizes, DType dtype, Layout layout) {
@@ -56,36 +57,19 @@ constexpr std::string_view kLargeSets[] = {"training", "odd_sizes", "attention",
 
 bool within_limits(const GemmProblem& problem, const ProblemSetRequest& request) {
   const bool odd = request.set == "odd_sizes";
-  const bool large = std::ranges::find(kLargeSets, request.set) != std::end(kLargeSets);
+  const bool large = !request.listed && std::ranges::find(kLargeSets, request.set) != std::end(kLargeSets);
   const double gflop =
       large ? std::min(request.max_gflop, odd ? kMaxOddGflop : kMaxGflop) : request.max_gflop;
   const double bytes = large ? std::min(request.max_bytes, kMaxBytes) : request.max_bytes;
   return flop_count(problem) <= 1e9 * gflop && min_bytes(problem) <= bytes;
 }
 
-std::vector<GemmProblem> file_problems(const ProblemSetRequest& request) {
-  if (request.file.empty())
-    fail(Errc::invalid_argument, "problem set 'file': which file? give its path instead");
-  std::vector<GemmProblem> problems =
-      request.text ? parse_problems_of<GemmProblem>(*request.text, request.file.string(), request.dtype)
-                   : read_problems_of<GemmProblem>(request.file, request.dtype);
-  if (request.layouts.empty()) return problems;
-  std::vector<GemmProblem> laid_out;
-  for (GemmProblem problem : problems) {
-    for (const Layout layout : request.layouts) {
-      problem.layout = layout;
-      check(problem);  // leading dimensions depend on the layout
-      laid_out.push_back(problem);
-    }
-  }
-  return laid_out;
-}
-
 std::vector<GemmProblem> named_problems(const ProblemSetRequest& request) {
   std::vector<std::string_view> names;
   for (const auto& set : problem_sets()) names.push_back(set.name);
   names.push_back("file");
-  index_of_word("problem set", request.set, names);
+  if (index_of_word("problem set", request.set, names) + 1 == names.size())
+    fail(Errc::invalid_argument, "problem set 'file': which file? give its path instead");
   if (request.set != "llm" && request.set != "llm_2025" && !request.models.empty()) {
     fail(Errc::invalid_argument, "models are chosen from sets 'llm' and 'llm_2025', not from '{}'",
          request.set);
@@ -113,47 +97,33 @@ std::span<const ProblemSetInfo> problem_sets() noexcept {
   return infos;
 }
 
-void sample_sizes(std::vector<GemmProblem>& problems, std::size_t count, std::uint64_t seed) {
-  // A split by the same seed would hold out exactly the smallest fractions.
-  constexpr std::uint64_t kSampleSalt = 0x73616d706c65;
-  std::vector<double> fractions;
-  for (const GemmProblem& problem : problems)
-    fractions.push_back(group_fraction(problem, mix_hash(seed, kSampleSalt)));
-  std::vector<double> sorted = fractions;
-  std::ranges::sort(sorted);
-  sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
-  if (sorted.size() <= count) return;
-  std::size_t at = 0;
-  std::erase_if(problems, [&](const GemmProblem&) { return fractions[at++] >= sorted[count]; });
-}
-
-namespace {
-
-void set_epilogues(std::vector<GemmProblem>& problems, const std::vector<Epilogue>& epilogues) {
-  std::vector<GemmProblem> all;
-  for (GemmProblem problem : problems) {
-    for (const Epilogue epilogue : epilogues) {
-      problem.epilogue = epilogue;
-      all.push_back(problem);
-    }
-  }
-  problems = std::move(all);
-}
-
-}  // namespace
-
-std::vector<GemmProblem> make_problem_set(const ProblemSetRequest& request) {
-  for (const Layout layout : request.layouts) {
+void check_gemm_layouts(std::span<const Layout> layouts) {
+  for (const Layout layout : layouts) {
     if (!is_gemm_layout(layout))
       fail(Errc::invalid_argument, "layout {}: is a layout of convolutions; GEMMs have {}", word(layout),
            fmt::join(kGemmLayoutWords, ", "));
   }
-  std::vector<GemmProblem> problems =
-      merge_equal(request.set == "file" ? file_problems(request) : named_problems(request));
+}
+
+std::vector<GemmProblem> make_problem_set(const ProblemSetRequest& request) {
+  check_gemm_layouts(request.layouts);
+  const Operation& gemms = operation(Op::gemm);
+  auto problems =
+      merge_equal(request.listed ? structs_of<GemmProblem>(gemms.laid_out(*request.listed, request.layouts))
+                                 : named_problems(request));
   std::erase_if(problems, [&](const GemmProblem& problem) { return !within_limits(problem, request); });
-  if (request.count != 0) sample_sizes(problems, request.count, request.seed);
-  if (!request.epilogues.empty()) set_epilogues(problems, request.epilogues);
-  return problems;
+  if (request.count != 0)
+    problems =
+        structs_of<GemmProblem>(gemms.drawn(records_of(problems), request.count, request.seed_of(Op::gemm)));
+  if (request.epilogues.empty()) return problems;
+  std::vector<GemmProblem> all;
+  for (GemmProblem problem : problems) {
+    for (const Epilogue epilogue : request.epilogues) {
+      problem.epilogue = epilogue;
+      all.push_back(problem);
+    }
+  }
+  return all;
 }
 
 }  // namespace kscout
