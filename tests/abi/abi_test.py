@@ -29,7 +29,8 @@ def describe(header, include, folder):
     source, names = bodies(header)
     (folder / "interface.c").write_text(source)
     compiled, described = folder / "interface.so", folder / "interface.abi"
-    subprocess.run(["cc", "-g", "-shared", "-fPIC", "-w", f"-I{include}", "-o", compiled, folder / "interface.c"], check=True)
+    subprocess.run(["cc", "-g", f"-ffile-prefix-map={folder}=.", "-shared", "-fPIC", "-w", f"-I{include}", "-o", compiled,
+                    folder / "interface.c"], check=True)
     subprocess.run(["abidw", "--no-corpus-path", "--no-comp-dir-path", "--no-show-locs", "--out-file", described, compiled], check=True)
     return described, names
 
@@ -41,7 +42,10 @@ def differences(stored, described):
 
 
 def check_differences(text, include, described, folder):
-    """Differences are seen at all: of a function that is gone, and of a struct with another member; a new function is none."""
+    """Differences are seen at all: of a function that is gone, and of a struct with another member; a new function is none. The
+    same interface has the same description, in whatever folder it is made."""
+    (folder / "again").mkdir()
+    assert describe(text, include, folder / "again")[0].read_bytes() == described.read_bytes()
     function = "int32_t kscout_abi_version(void);"
     changed = {
         "gone": (text.replace(function, ""), True),
