@@ -74,12 +74,16 @@ std::string_view vendor_word(std::string_view vendor_id) {
   return vendor_id;
 }
 
+std::set<std::string, std::less<>> words_of(std::string_view text) {
+  std::set<std::string, std::less<>> found;
+  std::istringstream words{std::string(text)};
+  for (std::string word; words >> word;) found.insert(word);
+  return found;
+}
+
 /// The best instruction set that our kernels are compiled for; each list holds the CPU flags that the build
 /// needs.
-std::string best_isa(std::string_view flags_text) {
-  std::set<std::string, std::less<>> flags;
-  std::istringstream words{std::string(flags_text)};
-  for (std::string word; words >> word;) flags.insert(word);
+std::string best_isa(const std::set<std::string, std::less<>>& flags) {
   const auto all = [&](std::initializer_list<std::string_view> wanted) {
     return std::ranges::all_of(wanted, [&](std::string_view flag) { return flags.contains(flag); });
   };
@@ -232,9 +236,12 @@ Device describe_cpu(const ReadText& read, std::span<const int> allowed_cpus) {
   device.kind = DeviceKind::cpu;
   device.vendor = vendor_word(info.get("vendor_id"));
   device.model = info.get("model name");
-  device.isa = best_isa(info.get("flags"));
-  const CpuArch arch = find_cpu_arch(device.vendor, info.integer("cpu family"), info.integer("model"),
-                                     info.integer("stepping"), device.model);
+  const auto flags = words_of(info.get("flags"));
+  device.isa = best_isa(flags);
+  CpuArch arch = find_cpu_arch(device.vendor, info.integer("cpu family"), info.integer("model"),
+                               info.integer("stepping"), device.model);
+  if (flags.contains("amx_tile") && !arch_table()[arch.name]["amx"].value_or(false))
+    arch = cpu_arch("sapphirerapids", device.model);  // a hypervisor stated an older model
   device.arch = arch.name;
   derive_vector_facts(device, arch);
   describe_topology(read, allowed_cpus, device);

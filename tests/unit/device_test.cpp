@@ -152,6 +152,12 @@ TEST(Device, NamesMicroarchitectures) {
   EXPECT_EQ(name("", -1, -1), "unknown");
 }
 
+TEST(Device, AMXSaysMoreThanAnOldModelNumber) {
+  const int cpu[] = {0};
+  const std::string text = "vendor_id : GenuineIntel\ncpu family : 6\nmodel : 167\nflags : avx2 amx_tile\n";
+  EXPECT_EQ(describe_cpu(cpuinfo_only(text), cpu).arch, "sapphirerapids");
+}
+
 TEST(Device, SomeXeonsHaveOneWideFma) {
   EXPECT_EQ(find_cpu_arch("Intel", 6, 0x55, 4, "Intel(R) Xeon(R) Silver 4110 CPU @ 2.10GHz").fma_avx512, 1);
   EXPECT_EQ(find_cpu_arch("Intel", 6, 0x55, 4, "Intel(R) Xeon(R) Gold 6148 CPU @ 2.40GHz").fma_avx512, 2);
