@@ -58,6 +58,7 @@ struct SweepVerb {
   std::string kernels;  ///< folder of compiled kernels
   std::string remeasure;
   GuidedBy guided;
+  std::optional<double> few_above_ms;
   bool seed_given = false, rounds_given = false;
   Format format = Format::text;
 };
@@ -173,7 +174,13 @@ SweepPlan plan_of(const SweepVerb& options, const std::vector<Problem>& problems
   request.max_gflop = std::max(request.max_gflop, 0.0);
   check_formula(request.provider, op, "--filter", request.filter);
   check_formula(request.provider, op, "--also", options.guided.also);
-  if (!options.guided.model.empty()) request.narrow = guided_by(options.guided, request, backend.device());
+  GuidedBy by = options.guided;
+  if (options.few_above_ms) {
+    by = few_above(1e3 * *options.few_above_ms, op, signature_of(problems.front()).dtype_a, request.provider,
+                   backend.device());
+    if (!options.guided.model.empty()) by.model = options.guided.model;
+  }
+  if (options.few_above_ms || !by.model.empty()) request.narrow = guided_by(by, request, backend.device());
   SweepPlan plan = plan_for_workers(merge_equal(problems), request, backend.device(), options);
   plan.provenance.merge(backend.versions());
   if (joint_provider(plan.provider)) {
@@ -463,6 +470,10 @@ void setup_sweep(CLI::App& verb) {
   verb.add_option("--also", options->guided.also,
                   "--model: configs for which this formula holds are measured besides")
       ->needs(model);
+  verb.add_option("--few-above", options->few_above_ms,
+                  "of problems whose calls are expected to take longer, in ms, measure a few configs only: the "
+                  "fastest by the device's model (or --model) and by the analytic cost, and some drawn ones")
+      ->check(not_negative(), "NONNEGATIVE");
   verb.add_option("--max-problems", options->plan.max_problems, "max problems, drawn by the seed; 0 = all")
       ->capture_default_str();
   verb.add_option("--max-gflop", options->plan.max_gflop,

@@ -172,7 +172,7 @@ void setup_tune(CLI::App& verb) {
       ->default_str("default; on a GPU the best of the algorithms that the library suggests");
   check_words<Layout>(verb.add_option("--layout", options->layouts, "layouts to measure, comma-separated")
                           ->delimiter(',')
-                          ->default_str("rcr,rrr for gemm, on a GPU rcr; nhwgc,ndhwgc for convolutions"));
+                          ->default_str("all that CPU kernels take without copies; on a GPU rcr"));
   check_words<Target>(
       verb.add_option("--targets", options->targets,
                       "what to learn: tflops|latency|bandwidth|relative|rank, comma-separated")

@@ -40,6 +40,19 @@ Table results_table(const TuneVerdict& verdict) {
   return table;
 }
 
+/// The results by size class, with the trees that answer there.
+Table size_table(const TunedOp& done) {
+  Table table({"GFLOP", "held out", "model", "trees"});
+  for (const Slice& slice : done.verdict.candidate.evaluation.slices) {
+    if (slice.by != kSizeSlice) continue;
+    const auto size = static_cast<std::size_t>(parse<SizeClass>(slice.value));
+    table.add_row({text(slice.value), number(static_cast<std::int64_t>(slice.summary.problems)),
+                   Cell{fmt::format("{:.1f}", 100 * slice.summary.mean), false},
+                   text(done.by_class ? word((*done.by_class)[size].from) : std::string_view("new"))});
+  }
+  return table;
+}
+
 std::string plural(std::size_t count, std::string_view noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
@@ -147,9 +160,12 @@ void print_tuned(const TunedOp& done, const TuneRequest& request, const fs::path
       done.new_problems < problems ? fmt::format(" and before ({} problems are new)", done.new_problems) : "",
       done.device);
   const std::size_t evaluated = evaluation.evaluation.results.size();
-  fmt::print("trained    on {} problems (target {}), evaluated on {}\n\n", done.training_problems,
-             evaluation.target, plural(evaluated, "held-out problem"));
+  fmt::print("trained    on {} problems of {:.2g} to {:.2g} GFLOP (target {}), evaluated on {}\n\n",
+             done.training_problems, done.smallest_gflop, done.largest_gflop, evaluation.target,
+             plural(evaluated, "held-out problem"));
   results_table(done.verdict).print(Format::text);
+  fmt::print("\n");
+  size_table(done).print(Format::text);
   print_against_library(evaluation);
   if (done.own) print_own(*done.own);
   if (done.verdict.before || !done.verdict.new_layouts.empty()) fmt::print("\n");
@@ -177,6 +193,11 @@ std::string tuned_json(const TunedOp& done, const fs::path& report) {
   json["installed"] = installed;
   json["why_not_installed"] = installed ? Json(nullptr) : Json(done.verdict.why_not);
   const TuneVerdict& verdict = done.verdict;
+  json["trained_gflop"] = {done.smallest_gflop, done.largest_gflop};
+  if (done.by_class) {
+    for (std::size_t c = 0; c < kSizeClasses; ++c)
+      json["trees"][std::string(word(static_cast<SizeClass>(c)))] = word((*done.by_class)[c].from);
+  }
   json["compared"] = nullptr;
   if (verdict.before)
     json["compared"] = {{"problems", verdict.before->evaluation.results.size()},

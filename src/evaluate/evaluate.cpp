@@ -171,6 +171,7 @@ std::vector<std::pair<std::string, std::string>> slices_of(const ProblemResult& 
   std::vector<std::pair<std::string, std::string>> slices;
   const Operation& of = operation(result.problem.op());
   if (!of.kind_name.empty()) slices.emplace_back(of.kind_name, of.kind_of(result.problem));
+  slices.emplace_back(kSizeSlice, word(size_class(result.problem)));
   slices.emplace_back("shape family", word(shape_family(product)));
   slices.emplace_back("depth regime", word(depth_regime(product)));
   slices.emplace_back("outline", word(outline(product)));

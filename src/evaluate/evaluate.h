@@ -144,6 +144,9 @@ struct Summary {
 };
 Summary summarise(std::span<const ProblemResult* const> results);
 
+/// Slice::by of the size classes.
+inline constexpr std::string_view kSizeSlice = "gflop";
+
 struct Slice {
   std::string by, value;  ///< "shape family", "tiny_m"
   Summary summary;

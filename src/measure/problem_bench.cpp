@@ -1,6 +1,7 @@
 #include "measure/problem_bench.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <random>
@@ -16,15 +17,23 @@ namespace {
 
 constexpr double kLongUs = 500;  // calls of this length need no warm-up call: they warm the caches themselves
 
-/// Before the rounds, every config whose fastest sample is within this factor of the best gets another
-/// screening sample. The first screening sample is for all configs, because a lost time slice may have spoilt
-/// the sample of pass 1.
-constexpr double kScreeningFactors[] = {std::numeric_limits<double>::infinity(), 6, 4};
-constexpr double kContenderFactor = 2.5;    // configs within this factor of the best may become contenders
-constexpr std::size_t kMinContenders = 12;  // minimum number of contenders, whatever their time
-constexpr std::int32_t kMinRounds = 8;      // fewer rounds are meaningless on a machine with other load
-constexpr double kPatience = 2;             // rounds end at this multiple of their budget
-constexpr std::size_t kPackings = 3;        // of one filter, to time them
+/// How many samples pass 2 takes.
+struct Thoroughness {
+  /// Before the rounds, every config whose fastest sample is within this factor of the best gets another
+  /// screening sample. The first screening sample is for all configs, because a lost time slice may have
+  /// spoilt the sample of pass 1.
+  std::array<double, 2> screening_factors;
+  double contender_factor;     ///< configs within this factor of the best may become contenders
+  std::size_t min_contenders;  ///< minimum number of contenders, whatever their time
+  std::int32_t min_rounds;     ///< fewer rounds are meaningless on a machine with other load
+};
+constexpr Thoroughness kThorough{{6, 4}, 2.5, 12, 8};
+/// Of calls of kDearUs and more (protocol.h).
+constexpr Thoroughness kThrifty{{1.3, 1.15}, 1.15, 4, 4};
+constexpr double kPatience = 2;       // rounds end at this multiple of their budget
+constexpr std::size_t kPackings = 3;  // of one filter, to time them
+
+const Thoroughness& thoroughness(double best_us) { return best_us < kDearUs ? kThorough : kThrifty; }
 
 /// Converts an exception of a backend to an outcome.
 Outcome failed(const std::exception& error, std::int32_t pass, CacheState cache) {
@@ -246,43 +255,53 @@ bool ProblemBench::guards_intact(Contender& one) {
   return false;
 }
 
+double ProblemBench::fastest_us(std::span<const Contender> all, std::span<const std::size_t> of) {
+  double best_us = std::numeric_limits<double>::infinity();
+  for (const std::size_t i : of) best_us = std::min(best_us, all[i].fastest_us);
+  return best_us;
+}
+
 std::vector<std::size_t> ProblemBench::screen(std::span<Contender> all) {
   std::vector<std::size_t> left;
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (all[i].active) left.push_back(i);
   }
-  const auto keep_within = [&](double factor) {
-    std::erase_if(left, [&](std::size_t i) { return !all[i].active; });
-    double best_us = std::numeric_limits<double>::infinity();
-    for (const std::size_t i : left) best_us = std::min(best_us, all[i].fastest_us);
-    if (std::isinf(best_us)) return;  // no sample was taken yet
-    std::erase_if(left, [&](std::size_t i) { return all[i].fastest_us > factor * best_us; });
-  };
   std::mt19937 random(seed_of_orders_);
-  for (const double factor : kScreeningFactors) {
-    keep_within(factor);
+  const auto sample_all = [&] {
     std::ranges::shuffle(left, random);
     for (const std::size_t i : left) {
       const auto us = take_sample(all[i]);
       if (us && guards_intact(all[i])) all[i].screening_us.push_back(*us);
     }
+    std::erase_if(left, [&](std::size_t i) { return !all[i].active; });
+  };
+  const auto keep_within = [&](double factor) {
+    const double best_us = fastest_us(all, left);
+    std::erase_if(left, [&](std::size_t i) { return all[i].fastest_us > factor * best_us; });
+  };
+  sample_all();
+  const Thoroughness& how = thoroughness(fastest_us(all, left));
+  for (const double factor : how.screening_factors) {
+    keep_within(factor);
+    sample_all();
   }
-  keep_within(kContenderFactor);
+  keep_within(how.contender_factor);
   std::ranges::sort(left, {}, [&](std::size_t i) { return all[i].fastest_us; });
   return left;
 }
 
 RoundsRule ProblemBench::fit_to_budget(std::span<const Contender> all, std::vector<std::size_t>& left) const {
+  const Thoroughness& how = thoroughness(fastest_us(all, left));
   double round_us = 0;
   std::size_t kept = 0;
   for (; kept < left.size() && kept < static_cast<std::size_t>(protocol_.contenders); ++kept) {
     const double more_us = round_us + all[left[kept]].sample_cost_us(device_.batch_us());
-    if (kept >= kMinContenders && more_us * protocol_.rounds > protocol_.rounds_budget_us) break;
+    if (kept >= how.min_contenders && more_us * protocol_.rounds > protocol_.rounds_budget_us) break;
     round_us = more_us;
   }
   left.resize(kept);
   const double rounds = protocol_.rounds_budget_us / std::max(round_us, 1e-3);
-  const std::int32_t least = std::min(kMinRounds, protocol_.rounds);
+  const std::int32_t least = std::min(how.min_rounds, protocol_.rounds);
   return {.rounds = static_cast<std::size_t>(std::clamp<double>(rounds, least, protocol_.rounds)),
           .least = static_cast<std::size_t>(least),
           .budget_us = kPatience * protocol_.rounds_budget_us,

@@ -99,6 +99,8 @@ class ProblemBench {
   std::optional<double> take_sample(Contender& one);
   /// Whether the contender's last call left the guards intact; if not, the damage becomes its outcome.
   bool guards_intact(Contender& one);
+  /// The shortest sample so far of these contenders; infinite without one.
+  static double fastest_us(std::span<const Contender> all, std::span<const std::size_t> of);
   /// Takes screening samples of all, spread over time; returns those that may still be the fastest, ordered
   /// by their fastest sample.
   std::vector<std::size_t> screen(std::span<Contender> all);

@@ -42,9 +42,18 @@ struct Fields<Protocol> {
   };
 };
 
+/// Samples of calls of this length are dear, and other load and lost time slices change them little: fewer
+/// are taken.
+inline constexpr double kDearUs = 5000;
+
 /// Longest sample of pass 1 that is not pruned; slower configs are pruned.
 inline double prune_limit_us(const Protocol& protocol, double best_us) noexcept {
   return protocol.prune_factor * best_us + protocol.slack_us;
+}
+/// Longest sample of pass 1 of a config that gets a second pass.
+inline double contender_limit_us(const Protocol& protocol, double best_us) noexcept {
+  constexpr double kFactorOfDear = 1.5;
+  return best_us >= kDearUs ? kFactorOfDear * best_us : prune_limit_us(protocol, best_us);
 }
 
 }  // namespace kscout

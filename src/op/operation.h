@@ -114,7 +114,7 @@ struct TuningRequest {
   DType dtype = DType::fp32;  ///< of GEMMs; other operations are tuned in fp32
   std::set<Layout> layouts;
   double max_gflop, max_bytes;  ///< of one problem
-  std::size_t count;            ///< roughly that many of each source
+  std::size_t count;            ///< roughly that many sizes of each source
   std::uint64_t seed = 1;
 };
 
@@ -147,10 +147,9 @@ struct OperationFacts {
   std::string_view meaning;       ///< of its struct, as a comment
   std::span<const GeneralName> general_names = {};  ///< except `dtype`, which every operation has
   std::span<const Layout> layouts;                  ///< the default first
-  /// The layouts that problem sets hold and CPU kernels take without copies; `tune` measures the first
-  /// `usual_layouts` of them by default.
+  /// The layouts that problem sets hold and CPU kernels take without copies: those that `tune` measures, on a
+  /// GPU the first.
   std::span<const Layout> tuned_layouts;
-  std::size_t usual_layouts;
   std::span<const std::string_view> needed_sizes;  ///< columns of a dataset without a default
   std::span<const std::string_view> needed_flags;  ///< flags of a command line without a default
   std::span<const std::string_view> needed_cells;  ///< columns of a table of problems without a default
@@ -257,7 +256,8 @@ class Operation : public OperationFacts {
 
   /// Name of the schema of models by default, and of its analytic time.
   virtual std::string_view schema(std::string_view provider, DeviceKind device) const noexcept = 0;
-  virtual std::vector<Problem> tuning_problems(const TuningRequest& request) const = 0;
+  /// A list of each source (a named set, random problems); several problems may be equal.
+  virtual std::vector<std::vector<Problem>> tuning_problems(const TuningRequest& request) const = 0;
 
   /// Named sets of problems.
   virtual std::span<const ProblemSetInfo> sets() const noexcept = 0;

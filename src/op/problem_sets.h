@@ -4,6 +4,8 @@
 ///
 ///     auto problems = merge_equal(parse_any_problems(text, "shapes.txt"));
 ///     auto [train, held_out] = split_problems(problems, 0.2, /*seed=*/1);
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <limits>
@@ -206,6 +208,22 @@ struct EnumWords<Outline> {
   static constexpr std::string_view what = "outline";
   static constexpr std::array<std::string_view, 3> words = {"square", "tall", "wide"};
 };
+
+/// Slices by operations, of any problem. `tune` shares its budget among them.
+enum class SizeClass : std::uint8_t { below_100_mflop, to_1_gflop, to_10_gflop, above_10_gflop };
+template <>
+struct EnumWords<SizeClass> {
+  static constexpr std::string_view what = "size class";
+  static constexpr std::array<std::string_view, 4> words = {"0.0_to_0.1", "0.1_to_1", "1_to_10", "above_10"};
+};
+/// GFLOP; a problem of exactly so many is in the class below.
+inline constexpr std::array<double, 3> kSizeClassLimits = {0.1, 1, 10};
+
+inline SizeClass size_class(ProblemRef problem) {
+  const double gflop = flop_count(problem) / 1e9;
+  return static_cast<SizeClass>(
+      std::ranges::count_if(kSizeClassLimits, [&](double limit) { return gflop > limit; }));
+}
 
 inline constexpr std::int64_t kTinyM = 32;      ///< below: tiny_m
 inline constexpr std::int64_t kSmallM = 256;    ///< below: small_m

@@ -66,14 +66,16 @@ std::vector<Problem> problems_of(const Signature& signature) {
     if (is_valid(p) && signature_of(p) == signature) problems.push_back(p);
   };
   for (const auto& [m, n, k] : kSpecial) add(m, n, k);
-  for (const Problem& drawn : operation(Op::gemm).tuning_problems({.op = Op::gemm,
-                              .dtype = signature.dtype_a,
-                              .layouts = {signature.layout},
-                              .max_gflop = kAskedGflop,
-                              .max_bytes = kAskedBytes,
-                              .count = kAsked})) {
-    const ImplicitGemm p = product_of(drawn);
-    add(p.m, p.n, p.k);
+  for (const auto& source : operation(Op::gemm).tuning_problems({.op = Op::gemm,
+                                                                 .dtype = signature.dtype_a,
+                                                                 .layouts = {signature.layout},
+                                                                 .max_gflop = kAskedGflop,
+                                                                 .max_bytes = kAskedBytes,
+                                                                 .count = kAsked})) {
+    for (const Problem& drawn : source) {
+      const ImplicitGemm p = product_of(drawn);
+      add(p.m, p.n, p.k);
+    }
   }
   return problems;
 }

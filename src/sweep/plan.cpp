@@ -94,25 +94,37 @@ std::map<std::string, std::string> host_provenance() {
   return facts;
 }
 
-double estimate_seconds(const SweepPlan& plan, std::size_t problem) {
-  // A config gets about four calls, most of them far from the peak; verification reads the operands once.
-  constexpr double kCalls = 4, kShareOfPeak = 0.35;
-  struct Speed {
-    double flop_per_us, bytes_per_us, fixed_us;
-  };
-  const Device& device = plan.device;
+namespace {
+
+/// What an average config of a device reaches.
+struct Speed {
+  double flop_per_us, bytes_per_us, fixed_us;
+};
+
+Speed average_speed(const Device& device) {
+  constexpr double kShareOfPeak = 0.35;
   const auto or_else = [](double fact, double otherwise) { return std::isfinite(fact) ? fact : otherwise; };
-  Speed speed{1e3 * or_else(peak_fp32_gflops(device), 100.0), 8e3, 150};
-  if (device.kind == DeviceKind::gpu) {
-    // Multiplications that a core's matrix units start per cycle with 16-bit operands.
-    constexpr double kFlopPerCycle = 2048;
-    speed = {or_else(device.cores, 100) * or_else(device.max_clock_mhz, 1500) * kFlopPerCycle,
-             1e3 * or_else(device.memory_gb_s, 1000), 500};
-  }
-  const Problem& p = plan.problems[problem];
-  const double call_us =
-      std::max(flop_count(p) / (kShareOfPeak * speed.flop_per_us), min_bytes(p) / speed.bytes_per_us);
-  return static_cast<double>(plan.candidates[problem].size()) * (speed.fixed_us + kCalls * call_us) / 1e6;
+  if (device.kind != DeviceKind::gpu)
+    return {kShareOfPeak * 1e3 * or_else(peak_fp32_gflops(device), 100.0), 8e3, 150};
+  // Multiplications that a core's matrix units start per cycle with 16-bit operands.
+  constexpr double kFlopPerCycle = 2048;
+  return {kShareOfPeak * or_else(device.cores, 100) * or_else(device.max_clock_mhz, 1500) * kFlopPerCycle,
+          1e3 * or_else(device.memory_gb_s, 1000), 500};
+}
+
+}  // namespace
+
+double expected_call_us(ProblemRef problem, const Device& device) {
+  const Speed speed = average_speed(device);
+  return std::max(flop_count(problem) / speed.flop_per_us, min_bytes(problem) / speed.bytes_per_us);
+}
+
+double estimate_seconds(const SweepPlan& plan, std::size_t problem) {
+  // A config gets about four calls; verification reads the operands once.
+  constexpr double kCalls = 4;
+  const double call_us = expected_call_us(plan.problems[problem], plan.device);
+  return static_cast<double>(plan.candidates[problem].size()) *
+         (average_speed(plan.device).fixed_us + kCalls * call_us) / 1e6;
 }
 
 std::vector<std::uint32_t> measuring_order(const SweepPlan& plan, int shard, int shards) {

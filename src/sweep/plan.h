@@ -86,6 +86,10 @@ SweepPlan make_plan(const std::vector<Problem>& problems, const PlanRequest& req
 /// CPU model, compiler, versions and time, for SweepPlan::provenance.
 std::map<std::string, std::string> host_provenance();
 
+/// Microseconds of one call of an average config on a device, a rough guess from the problem's
+/// operations and bytes.
+double expected_call_us(ProblemRef problem, const Device& device);
+
 /// Estimates the seconds that one worker needs for a problem on the plan's device: a rough guess, for
 /// --dry-run and for progress.
 double estimate_seconds(const SweepPlan& plan, std::size_t problem);

@@ -45,7 +45,7 @@ double WorkQueue::best_us(std::uint32_t problem) const {
 std::vector<std::uint32_t> WorkQueue::contenders(std::uint32_t problem) const {
   const Protocol& protocol = plan_.protocol;
   if (protocol.repeat > 0 || protocol.contenders <= 0) return {};
-  const double limit = prune_limit_us(protocol, best_us(problem));
+  const double limit = contender_limit_us(protocol, best_us(problem));
   std::vector<std::uint32_t> configs;
   for (const Known& row : rows_[0][problem]) {
     const bool right = row.status == Status::ok || row.status == Status::pruned_early;

@@ -39,6 +39,8 @@ class WorkQueue {
 
   /// Returns the next problem with remaining work; each problem once.
   std::optional<std::uint32_t> take_problem();
+  /// take_problem() returns nothing from now on.
+  void close() noexcept { next_ = order_.size(); }
   /// Returns the next batch of a taken problem; nothing when the problem is finished. `most` limits the
   /// configs of a batch in pass 1 (0: no limit); contenders are timed in rounds and stay together.
   std::optional<Batch> next_batch(std::uint32_t problem, std::size_t most = 0) const;

@@ -75,7 +75,8 @@ class Sweep {
       }
       if (elapsed_s() >= options_.budget_s) {
         report_.ended = "budget";
-        break;
+        if (!options_.whole_problems) break;
+        queue_->close();
       }
       wait_and_handle();
     }
@@ -191,7 +192,7 @@ class Sweep {
       waiting.push_back(&slot);
       until = std::min(until, slot.deadline_ns);
     }
-    if (std::isfinite(options_.budget_s)) {
+    if (std::isfinite(options_.budget_s) && elapsed_s() < options_.budget_s) {
       until = std::min(until, begin_ns_ + static_cast<std::int64_t>(options_.budget_s * 1e9));
     }
     const auto wait_ms =

@@ -38,6 +38,8 @@ struct SweepOptions {
   int workers = 1;
   /// Stops after this time; run again to continue.
   double budget_s = std::numeric_limits<double>::infinity();
+  /// When the budget is over, problems that have begun are still measured to their end.
+  bool whole_problems = false;
   /// A worker that sends nothing for more than this time is killed; its config gets status timeout.
   double item_limit_s = 10;
   /// Seconds for building the kernels of one problem before they are measured (Backend::prepare_ahead).

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <unordered_set>
 
 #include <fmt/format.h>
@@ -12,6 +13,7 @@
 #include "core/device_facts.h"
 #include "core/fail.h"
 #include "core/owners.h"
+#include "evaluate/baselines.h"
 #include "evaluate/reference_problems.h"
 #include "family/family_file.h"
 #include "family/rules.h"
@@ -21,6 +23,7 @@
 #include "op/problem_sets.h"
 #include "sweep/journal.h"
 #include "tune/library_configs.h"
+#include "tune/stages.h"
 
 namespace kscout {
 
@@ -41,6 +44,10 @@ constexpr std::size_t kAskedProblems = 300;
 constexpr double kPilotShare = 0.3;
 constexpr double kPilotPruneFactor = 2;
 constexpr std::size_t kMinPilot = 30;
+/// Of problems with longer calls a few configs are measured: more problems are worth more.
+constexpr double kFewAboveUs = 1000;
+/// A sweep of a stage takes this long at least; a share of the budget below this stays unused.
+constexpr double kLeastStageS = 0.2, kUnusedShare = 0.05;
 /// More threads make training no faster.
 constexpr std::size_t kMaxThreads = 8, kRowsPerThread = 10000;
 
@@ -57,41 +64,11 @@ constexpr std::size_t kMinComparedWithShared = 5;
 constexpr int kAddedLeaves = 63;
 constexpr std::size_t kFewProblems = 100;
 constexpr double kAddedRate = 0.03, kAddedRateOfFew = 0.01;
+/// On so few problems cross-validation finds the best number of trees by luck.
+constexpr int kLeastAddedTrees = 100;
 
-/// Limits the problem sizes of a sweep, so that the budget allows a hundred problems or more: running a
-/// config on the largest problem takes about 1/2000 of a short budget.
-struct SweepSize {
-  double gflop, bytes;
-};
-SweepSize sweep_size(Op op, const TuneRequest& options, double budget_s) {
-  const double minutes = budget_s / 60;
-  if (options.on_gpu()) {
-    return {options.max_gflop > 0 ? options.max_gflop : std::clamp(100 * minutes, 100.0, 1000.0),
-            std::clamp(2e8 * minutes, 1e8, 2e9)};
-  }
-  const double share = operation(op).tune_share;
-  const double gflop =
-      options.max_gflop > 0 ? options.max_gflop : std::clamp(0.2 * share * minutes, 0.1 * share, 20.0);
-  return {gflop, std::clamp(24e6 * minutes, 16e6, 1e9)};
-}
-
-/// Problems that have not been measured, as many as the budget could ever measure. The sweep takes them in a
-/// seeded order and stops when the time is over.
-std::vector<Problem> problems_to_measure(Op op, const TuneRequest& options, double budget_s,
-                                         const std::unordered_set<Problem>& measured) {
-  const SweepSize largest = sweep_size(op, options, budget_s);
-  const double per_second = options.on_gpu() ? 15 : 4;
-  const auto count =
-      static_cast<std::size_t>(std::clamp(budget_s * per_second, 40.0, 4000.0)) + measured.size();
-  auto problems = merge_equal(operation(op).tuning_problems({.op = op,
-                                                             .dtype = options.dtype,
-                                                             .layouts = options.layouts_of(op),
-                                                             .max_gflop = largest.gflop,
-                                                             .max_bytes = largest.bytes,
-                                                             .count = count,
-                                                             .seed = options.seed}));
-  std::erase_if(problems, [&](const Problem& problem) { return measured.contains(problem); });
-  return problems;
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
 std::unordered_set<Problem> problems_of_all(const std::vector<MeasurementTable>& tables) {
@@ -182,8 +159,7 @@ OpTune::OpTune(Op op, const TuneRequest& options, const TuneProgress& progress, 
       target_(checked_target(op, options, device)),
       folder_(target_),
       provider_(kscout::backend(options.backend).provider_for(op)),
-      budget_s_(share_s),
-      max_gflop_(sweep_size(op, options, share_s).gflop) {
+      budget_s_(share_s) {
   if (options_.restart && folder_.clear())
     note(fmt::format("removed the measurements in {}", folder_.path().string()));
   tables_ = read_tune_folder();
@@ -199,7 +175,8 @@ OpTune::OpTune(Op op, const TuneRequest& options, const TuneProgress& progress, 
   check_comparable(layouts);
   own_ = computable(options_.own_problems(op_));
   if (harvests()) return;
-  plan_ = plan_for(problems_left(), options_.max_problems);
+  const auto stages = stages_left();
+  plan_ = plan_for(stages.empty() ? std::vector<Problem>() : stages.front().problems, options_.max_problems);
   if (const auto own = own_left(); !own.empty()) own_plan_ = plan_for(own, 0);
 }
 
@@ -211,11 +188,18 @@ bool OpTune::harvests() const { return options_.on_gpu() && options_.rules == kM
 
 SweepPlan OpTune::plan_for(const std::vector<Problem>& problems, std::size_t max_problems,
                            const std::string& harvested) const {
-  const PlanRequest request{.provider = provider_,
-                            .backend = options_.backend,
-                            .rules = options_.rules,
-                            .max_problems = max_problems,
-                            .seed = options_.seed};
+  PlanRequest request{.provider = provider_,
+                      .backend = options_.backend,
+                      .rules = options_.rules,
+                      .max_problems = max_problems,
+                      .seed = options_.seed};
+  if (!options_.on_gpu()) {
+    GuidedBy few = few_above(kFewAboveUs, op_, options_.dtype, provider_, device_);
+    few.winners = winners_of(tables_);
+    // The comparison with the best fixed config needs it everywhere.
+    if (!few.winners.empty()) few.always = {best_static(merge(tables_, Keep::last))};
+    request.narrow = guided_by(few, request, device_);
+  }
   const Protocol& protocol = options_.on_gpu() ? kThriftyOnGpu : kThrifty;
   SweepPlan plan = harvested.empty() ? make_plan(problems, request, device_, protocol)
                                      : plan_of_rules(harvested, problems, request, device_, protocol);
@@ -223,10 +207,10 @@ SweepPlan OpTune::plan_for(const std::vector<Problem>& problems, std::size_t max
   return plan;
 }
 
-std::vector<Problem> OpTune::problems_left() const {
+std::vector<TuneStage> OpTune::stages_left() const {
   std::unordered_set<Problem> known = problems_of_all(tables_);
   known.insert(own_.begin(), own_.end());
-  return problems_to_measure(op_, options_, budget_s_, known);
+  return tune_stages(op_, options_, device_, budget_s_, known);
 }
 
 std::vector<Problem> OpTune::computable(std::vector<Problem> own) const {
@@ -261,7 +245,7 @@ bool OpTune::pilot_measured() const {
 }
 
 std::size_t OpTune::measure_pilot(double budget_s) {
-  const auto problems = problems_left();
+  const auto problems = stages_left().front().problems;
   std::vector<Problem> asked = own_left();
   if (asked.size() > kAskedProblems) asked.resize(kAskedProblems);
   for (const std::uint32_t i : seeded_order(problems.size(), options_.seed)) {
@@ -270,81 +254,95 @@ std::size_t OpTune::measure_pilot(double budget_s) {
   note(fmt::format("{}: asks the library for its kernels of {} problems", word(op_), asked.size()));
   plan_ = plan_for(asked, (options_.max_problems + 3) / 4, harvested_rules(asked));
   plan_.protocol.prune_factor = kPilotPruneFactor;
-  const fs::path folder = folder_.new_sweep();
-  if (sweep_for(plan_, kPilotShare * budget_s, folder).ended == "interrupted")
-    throw TuneStopped{folder_.path()};
-  tables_.push_back(read_sweep(folder));
+  measure(plan_, kPilotShare * budget_s);
   return problems_of_all({tables_.back()}).size();
 }
 
-void OpTune::plan_shortlist(std::size_t max_problems) {
+void OpTune::plan_shortlist() {
   const TableParts parts =
       split_table(merge(tables_, Keep::last), options_.held_out, kHeldOutSeed, operation(op_).tune_split);
   if (parts.training.rows.empty())
     fail(Errc::invalid_argument,
          "too little was measured: no problem to train on; the measurements are kept, and the same command "
          "adds more");
-  const std::string rules = shortlist_rules(parts.training);
-  plan_ = plan_for(problems_left(), max_problems, rules);
-  if (const auto own = own_left(); !own.empty()) own_plan_ = plan_for(own, 0, rules);
+  shortlist_ = shortlist_rules(parts.training);
+  if (const auto own = own_left(); !own.empty()) own_plan_ = plan_for(own, 0, shortlist_);
 }
 
 std::size_t OpTune::measure_own(double budget_s) {
-  note(fmt::format("{}: first measures {} problems of --problems{}", word(op_), own_plan_->problems.size(),
+  const std::size_t all = own_plan_->problems.size();
+  if (const auto weightiest = weightiest_of(*own_plan_, budget_s); weightiest.size() < all)
+    own_plan_ = plan_for(weightiest, 0, shortlist_);
+  const std::size_t now = own_plan_->problems.size();
+  note(fmt::format("{}: first measures {} problems of --problems{}{}", word(op_), now,
+                   now < all ? fmt::format(", which take most of the time; {} are left for a later tune", all - now)
+                             : "",
                    own_plan_->left_out.empty() ? "" : "; left out: " + left_out_text(own_plan_->left_out)));
-  const fs::path folder = folder_.new_sweep();
-  if (sweep_for(*own_plan_, budget_s, folder).ended == "interrupted") throw TuneStopped{folder_.path()};
-  tables_.push_back(read_sweep(folder));
+  measure(*own_plan_, budget_s);
   return problems_of_all({tables_.back()}).size();
+}
+
+std::size_t OpTune::measure_drawn(double budget_s, std::size_t max_problems) {
+  const std::size_t known = problems_of_all(tables_).size();
+  const auto start = std::chrono::steady_clock::now();
+  const auto new_problems = [&] { return problems_of_all(tables_).size() - known; };
+  for (const TuneStage& stage : stages_left()) {
+    const double left_s = budget_s - seconds_since(start);
+    if (new_problems() > 0 && (left_s <= 0 || new_problems() == max_problems)) break;
+    const double share_s = std::max(stage.share * left_s, kLeastStageS);
+    const double share_of_problems = stage.share * static_cast<double>(max_problems - new_problems());
+    plan_ = plan_for(stage.problems,
+                     max_problems == 0 ? 0 : static_cast<std::size_t>(std::ceil(share_of_problems)), shortlist_);
+    note(fmt::format("{}: {} configs of {}, {} problems of {} to draw from, {:.0f} s", word(op_),
+                     plan_.configs.size(), chosen_among(), plan_.problems.size(), stage.name, share_s));
+    measure(plan_, share_s);
+  }
+  return new_problems();
 }
 
 TunedOp OpTune::run(double budget_s) {
   TunedOp done{.op = op_, .target = target_, .before = installed_.model, .candidate = folder_.candidate()};
-  const auto within_budget = [&](const auto& measure) {
-    const auto start = std::chrono::steady_clock::now();
-    measure();
-    const double spent_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    done.measured_s += spent_s;
-    budget_s = std::max(budget_s - spent_s, 1.0);
-  };
+  const auto start = std::chrono::steady_clock::now();
+  const auto left_s = [&] { return budget_s - seconds_since(start); };
+  std::size_t most = options_.max_problems;
   if (harvests()) {
-    within_budget([&] {
-      if (!pilot_measured()) done.new_problems = measure_pilot(budget_s);
-      const std::size_t most = options_.max_problems;
-      plan_shortlist(most == 0 ? 0 : std::max<std::size_t>(most - done.new_problems, 1));
-    });
+    if (!pilot_measured()) done.new_problems = measure_pilot(budget_s);
+    plan_shortlist();
+    if (most > 0) most = std::max<std::size_t>(most - std::min(most, done.new_problems), 1);
   }
-  if (own_plan_) within_budget([&] { done.new_problems += measure_own(budget_s); });
-  const fs::path sweep_folder = folder_.new_sweep();
-  const auto earlier = tables_;
+  if (own_plan_) done.new_problems += measure_own(left_s());
   MeasurementTable measured;
   TableParts parts;
-  double session_s = 0;
-  std::string missing;
-  do {
-    if (!missing.empty()) note(fmt::format("{}: the budget is over with {}; it goes on", word(op_), missing));
-    const SweepReport report = sweep_for(plan_, budget_s, sweep_folder);
-    if (report.ended == "interrupted") throw TuneStopped{folder_.path()};
-    session_s = report.progress.elapsed_s;
-    tables_ = earlier;
-    tables_.push_back(read_sweep(sweep_folder));
+  for (std::size_t drawn = 0;;) {
+    const std::size_t more = measure_drawn(left_s(), most == 0 ? 0 : most - drawn);
+    drawn += more;
+    done.new_problems += more;
     // Rows may be in both the installed model and a sweep, if a tune was killed after installing.
     measured = merge(tables_, Keep::last);
     parts = split_table(measured, options_.held_out, kHeldOutSeed, operation(op_).tune_split);
-    missing = missing_for_model(op_, parts);
-    if (!missing.empty() && report.ended != "budget")
+    const std::string missing = missing_for_model(op_, parts);
+    const bool all = (most > 0 && drawn >= most) || stages_left().empty();
+    // Once more where a class had fewer problems than its share paid for.
+    if (missing.empty() && (all || more == 0 || left_s() < kUnusedShare * budget_s)) break;
+    if (missing.empty()) continue;
+    if (all)
       fail(Errc::invalid_argument,
            "too little was measured: {}; the measurements are kept, and the same command adds more", missing);
-  } while (!missing.empty());
+    note(fmt::format("{}: the budget is over with {}; it goes on", word(op_), missing));
+  }
   if (harvests()) {
     measured = rows_of_configs(measured, plan_.configs);
     parts = split_table(measured, options_.held_out, kHeldOutSeed, operation(op_).tune_split);
   }
-  done.measured_s += session_s;
+  done.measured_s = seconds_since(start);
   done.device = measured.device.name;
   done.chosen_among = chosen_among();
-  done.new_problems += problems_of_all({tables_.back()}).size();
   done.training_problems = parts.training.problems.size();
+  for (const Problem& problem : parts.training.problems) {
+    const double gflop = flop_count(problem) / 1e9;
+    done.smallest_gflop = std::min(done.smallest_gflop, gflop);
+    done.largest_gflop = std::max(done.largest_gflop, gflop);
+  }
   done.held_out_problems = parts.held_out.problems.size();
   done.configs = measured.configs.size();
   done.rows = measured.rows.size();
@@ -356,6 +354,8 @@ TunedOp OpTune::run(double budget_s) {
                       .data_rows = parts.training.rows.size()});
   write_dataset(folder_.candidate() / kKeptMeasurements, measured);
   record_reference_times(folder_.candidate(), {{parts.held_out}});
+  if (!shared_.empty())
+    done.by_class = keep_best_trees({folder_.candidate(), shared_, installed_.model}, parts.held_out);
   done.verdict = compare_models(parts);
   evaluate_own_problems(done, measured);
   // With --replace the new model answers whatever the comparison says.
@@ -484,17 +484,17 @@ void OpTune::check_comparable(const std::set<Layout>& layouts) const {
   }
 }
 
-SweepReport OpTune::sweep_for(const SweepPlan& plan, double budget_s, const fs::path& folder) const {
-  note(fmt::format("{}: {} configs of {}, {} problems{}, {:.0f} s", word(op_), plan.configs.size(),
-                   chosen_among(), plan.problems.size(),
-                   &plan == &plan_ ? fmt::format(" of up to {:.3g} GFLOP to draw from", max_gflop_) : "",
-                   budget_s));
-  return progress_.sweep(plan,
-                         {.folder = folder,
-                          .worker = options_.worker,
-                          .workers = options_.on_gpu() ? measured_backend(options_.backend)->devices() : 1,
-                          .budget_s = budget_s,
-                          .stop = progress_.stop});
+void OpTune::measure(const SweepPlan& plan, double budget_s) {
+  const fs::path folder = folder_.new_sweep();
+  const SweepReport report = progress_.sweep(
+      plan, {.folder = folder,
+             .worker = options_.worker,
+             .workers = options_.on_gpu() ? measured_backend(options_.backend)->devices() : 1,
+             .budget_s = budget_s,
+             .whole_problems = true,
+             .stop = progress_.stop});
+  if (report.ended == "interrupted") throw TuneStopped{folder_.path()};
+  tables_.push_back(read_sweep(folder));
 }
 
 TrainingResult OpTune::train_on(const MeasurementTable& training) const {
@@ -509,6 +509,7 @@ TrainingResult OpTune::train_on(const MeasurementTable& training) const {
   train_options.warm_start = shared_;
   if (!shared_.empty()) {
     train_options.parameters.leaves = kAddedLeaves;
+    train_options.parameters.min_rounds = kLeastAddedTrees;
     train_options.parameters.learning_rate =
         training.problems.size() < kFewProblems ? kAddedRateOfFew : kAddedRate;
   }

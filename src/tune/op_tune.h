@@ -13,6 +13,7 @@
 #include "dataset/dataset.h"
 #include "dataset/operations.h"
 #include "tune/tune.h"
+#include "tune/stages.h"
 #include "tune/tune_folder.h"
 
 namespace kscout {
@@ -53,15 +54,18 @@ class OpTune {
   /// `max_problems` 0: all; `harvested`: the text of a rule set to measure instead of --rules.
   SweepPlan plan_for(const std::vector<Problem>& problems, std::size_t max_problems,
                      const std::string& harvested = {}) const;
-  /// The problems that this tune may measure besides those of tables_, in the order of measuring.
-  std::vector<Problem> problems_left() const;
+  /// The problems that this tune may measure besides those of tables_.
+  std::vector<TuneStage> stages_left() const;
   /// Whether tables_ show for every wanted signature which configs are worth measuring.
   bool pilot_measured() const;
   /// Asks the library for its configs and measures them on a few problems, for a share of the budget; the
   /// rows are then in tables_. Returns the number of problems.
   std::size_t measure_pilot(double budget_s);
-  /// Plans the sweeps, of at most `max_problems` (0: all) others, among the best configs of the pilot.
-  void plan_shortlist(std::size_t max_problems);
+  /// Makes the best configs of the pilot the rule set of all later sweeps.
+  void plan_shortlist();
+  /// Measures drawn problems, at most `max_problems` (0: as many as the budget allows); the rows are then in
+  /// tables_. Returns their number, at least 1 where one is left and a sweep measures any.
+  std::size_t measure_drawn(double budget_s, std::size_t max_problems);
   /// Removes the own problems whose signature no config computes, with a note; throws unsupported when none
   /// is left.
   std::vector<Problem> computable(std::vector<Problem> own) const;
@@ -72,7 +76,8 @@ class OpTune {
   /// Evaluates the candidate on the caller's own problems. They decide what is installed: a model before that
   /// is faster on them stays.
   void evaluate_own_problems(TunedOp& done, const MeasurementTable& measured) const;
-  SweepReport sweep_for(const SweepPlan& plan, double budget_s, const std::filesystem::path& folder) const;
+  /// Adds what a sweep of the plan measures to tables_. Throws TuneStopped.
+  void measure(const SweepPlan& plan, double budget_s);
   TrainingResult train_on(const MeasurementTable& training) const;
   TuneVerdict compare_models(const TableParts& parts) const;
   void add_new_layouts(TuneVerdict& verdict, const Model& installed, const TableParts& parts) const;
@@ -85,13 +90,13 @@ class OpTune {
   std::filesystem::path target_;
   TuneFolder folder_;
   std::string provider_;
-  double budget_s_;   ///< expected; problems are drawn for it
-  double max_gflop_;  ///< of the problems to draw from
+  double budget_s_;  ///< expected; problems are drawn for it
   std::filesystem::path shared_;
   InstalledModel installed_;
   std::vector<Problem> own_;              ///< the caller's own problems that some config computes
   std::vector<MeasurementTable> tables_;  ///< measured before
-  SweepPlan plan_;
+  std::string shortlist_;              ///< text of a rule set to measure instead of --rules; empty: none
+  SweepPlan plan_;                     ///< of the newest sweep
   std::optional<SweepPlan> own_plan_;  ///< nothing when no own problem is left to measure
 };
 

@@ -83,8 +83,8 @@ std::set<Layout> TuneRequest::layouts_of(Op op) const {
     if (has_layout(op, layout)) wanted.insert(layout);
   }
   if (wanted.empty()) {
-    const auto usual = operation(op).tuned_layouts.first(on_gpu() ? 1 : operation(op).usual_layouts);
-    wanted.insert(usual.begin(), usual.end());
+    const auto all = operation(op).tuned_layouts;
+    wanted.insert(all.begin(), on_gpu() ? all.begin() + 1 : all.end());
   }
   for (const Problem& problem : problems) {
     const Layout layout = signature_of(problem).layout;

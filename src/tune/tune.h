@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <set>
 #include <string>
@@ -17,6 +18,7 @@
 #include "evaluate/evaluate_model.h"
 #include "sweep/sweep.h"
 #include "train/train.h"
+#include "tune/by_class.h"
 #include "tune/own_problems.h"
 
 namespace kscout {
@@ -82,6 +84,9 @@ struct TunedOp {
   std::size_t new_problems = 0;   ///< measured by this tune
   /// Of all measurements, those of earlier tunes included.
   std::size_t training_problems = 0, held_out_problems = 0, configs = 0, rows = 0;
+  double smallest_gflop = std::numeric_limits<double>::infinity(), largest_gflop = 0;  ///< trained on
+  /// Which trees answer for which sizes; nothing for a model that does not start from that for any CPU.
+  std::optional<std::array<ClassTrees, kSizeClasses>> by_class = {};
   TuneVerdict verdict = {};
   std::optional<OwnResult> own = {};  ///< of TuneRequest::problems; nothing without them
 };

@@ -118,7 +118,7 @@ TEST(Tune, GoesOnUntilThereIsEnoughForAModel) {
     return report;
   };
   const TuneResult result = tune(small_tune(folder / "model"), {.sweep = sweep});
-  EXPECT_EQ(sweeps, kBusy + 1);
+  EXPECT_GT(sweeps, kBusy);
   EXPECT_GT(result.tuned.front().training_problems, 0u);
 }
 

@@ -60,7 +60,6 @@ class ConvOperation final : public StructOperation<ConvProblem> {
             .general_names = kGeneralNames,
             .layouts = kLayouts,
             .tuned_layouts = kTunedLayouts,
-            .usual_layouts = 2,
             .needed_sizes = kNeededSizes,
             .needed_flags = kNeededFlags,
             .needed_cells = kNeededCells,
@@ -210,7 +209,7 @@ class ConvOperation final : public StructOperation<ConvProblem> {
     return provider == "cudnn" ? "conv_gpu" : "conv";
   }
   /// Layers of networks and random convolutions.
-  std::vector<Problem> tuning_problems(const TuningRequest& request) const override {
+  std::vector<std::vector<Problem>> tuning_problems(const TuningRequest& request) const override {
     ProblemSetRequest wanted{.set = "conv_networks",
                              .max_gflop = request.max_gflop,
                              .max_bytes = request.max_bytes,
@@ -218,14 +217,15 @@ class ConvOperation final : public StructOperation<ConvProblem> {
                              .seed = request.seed};
     const auto layers = stratified(make_conv_set(wanted), request.count, request.seed);
     wanted.set = "conv_random";
-    std::vector<Problem> problems;
+    std::vector<std::vector<Problem>> sources;
     for (const std::vector<P>& set : {layers, make_conv_set(wanted)}) {
+      sources.emplace_back();
       for (const P& problem : set) {
         if (request.layouts.contains(problem.layout))
-          problems.emplace_back(in_direction(problem, request.op));
+          sources.back().emplace_back(in_direction(problem, request.op));
       }
     }
-    return problems;
+    return sources;
   }
   std::span<const ProblemSetInfo> sets() const noexcept override { return conv_sets(); }
   std::vector<Problem> named_set(std::string_view name, DType dtype,

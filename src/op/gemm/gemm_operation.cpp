@@ -47,7 +47,6 @@ class GemmOperation final : public StructOperation<GemmProblem> {
             .meaning = "C(m,n) = alpha * A(m,k) * B(k,n) + beta * C, `batch` times.",
             .layouts = kLayouts,
             .tuned_layouts = kLayouts,
-            .usual_layouts = 2,
             .needed_sizes = kSizeNames,
             .needed_flags = kSizeNames,
             .needed_cells = kSizeNames,
@@ -183,28 +182,28 @@ class GemmOperation final : public StructOperation<GemmProblem> {
     if (provider == "hopper") return "gemm_hopper";
     return device == DeviceKind::gpu ? "gemm_gpu" : "gemm";
   }
-  /// Random sizes, and shapes of language models, a third as many; several may be equal.
-  std::vector<Problem> tuning_problems(const TuningRequest& request) const override {
-    std::vector<Problem> problems;
-    for (const bool random : {true, false}) {
-      const auto some = make_problem_set({.set = random ? "random" : "llm",
+  /// Random sizes, products of language models and, of fp32, of the passes of training.
+  std::vector<std::vector<Problem>> tuning_problems(const TuningRequest& request) const override {
+    std::vector<std::vector<Problem>> sources;
+    for (const std::string_view set : {"random", "llm", "training"}) {
+      if (set == "training" && request.dtype != DType::fp32) continue;
+      sources.push_back(records_of(make_problem_set({.set = std::string(set),
                                           .dtype = request.dtype,
                                           .layouts = {request.layouts.begin(), request.layouts.end()},
                                           .max_gflop = request.max_gflop,
                                           .max_bytes = request.max_bytes,
-                                          .count = random ? request.count : request.count / 3,
-                                          .seed = request.seed});
-      problems.insert(problems.end(), some.begin(), some.end());
+                                          .count = set == "llm" ? request.count / 3 : request.count,
+                                          .seed = request.seed})));
+      // Libraries take lines of 8-bit types only where they have a multiple of 16 bytes.
+      if (bytes_per_element(request.dtype) > 1) continue;
+      for (Problem& problem : sources.back()) {
+        auto gemm = problem.as<GemmProblem>();
+        gemm.n = (gemm.n + 15) / 16 * 16;
+        gemm.k = (gemm.k + 15) / 16 * 16;
+        problem = gemm;
+      }
     }
-    // Libraries take lines of 8-bit types only where they have a multiple of 16 bytes.
-    if (bytes_per_element(request.dtype) > 1) return problems;
-    for (Problem& problem : problems) {
-      auto gemm = problem.as<GemmProblem>();
-      gemm.n = (gemm.n + 15) / 16 * 16;
-      gemm.k = (gemm.k + 15) / 16 * 16;
-      problem = gemm;
-    }
-    return problems;
+    return sources;
   }
   std::span<const ProblemSetInfo> sets() const noexcept override { return problem_sets(); }
   std::vector<Problem> named_set(std::string_view name, DType dtype,

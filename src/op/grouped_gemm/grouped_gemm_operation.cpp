@@ -33,7 +33,6 @@ class GroupedGemmOperation final : public StructOperation<P> {
             .meaning = "C_g(m_g,n) = alpha * A_g(m_g,k) * B_g(k,n) for every group g.",
             .layouts = kGroupedLayouts,
             .tuned_layouts = kGroupedLayouts,
-            .usual_layouts = 1,
             .needed_sizes = kGroupedSizes,
             .needed_flags = kGroupedSizes,
             .needed_cells = kGroupedSizes,
@@ -111,8 +110,8 @@ class GroupedGemmOperation final : public StructOperation<P> {
     if (provider == "native") return "grouped_gemm";
     return provider == "hopper" ? "grouped_gemm_gpu" : "grouped_gemm_tiles";
   }
-  std::vector<Problem> tuning_problems(const TuningRequest& request) const override {
-    return records_of(random_grouped_gemms(request));
+  std::vector<std::vector<Problem>> tuning_problems(const TuningRequest& request) const override {
+    return {records_of(random_grouped_gemms(request))};
   }
   std::span<const ProblemSetInfo> sets() const noexcept override { return grouped_gemm_sets(); }
   std::vector<Problem> named_set(std::string_view name, DType dtype,

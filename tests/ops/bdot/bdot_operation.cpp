@@ -94,7 +94,6 @@ class BdotOperation final : public Operation {
                    .meaning = "c[i] = sum over j of a[i][j] * b[i][j], `batch` times.",
                    .layouts = kLayouts,
                    .tuned_layouts = kLayouts,
-                   .usual_layouts = 1,
                    .needed_sizes = kSizes,
                    .needed_flags = kSizes,
                    .needed_cells = kSizes,
@@ -166,9 +165,9 @@ class BdotOperation final : public Operation {
   }
 
   std::string_view schema(std::string_view, DeviceKind) const noexcept override { return "bdot"; }
-  std::vector<Problem> tuning_problems(const TuningRequest& request) const override {
+  std::vector<std::vector<Problem>> tuning_problems(const TuningRequest& request) const override {
     const auto some = random_problems(request.count, request.seed);
-    return {some.begin(), some.end()};
+    return {{some.begin(), some.end()}};
   }
   std::span<const ProblemSetInfo> sets() const noexcept override { return kSets; }
   std::vector<Problem> named_set(std::string_view, DType, const std::vector<Layout>&) const override {
