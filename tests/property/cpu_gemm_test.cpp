@@ -1,6 +1,7 @@
 // Compares every form, kind and instruction set of backend `cpu` with a float64 triple loop, on random
 // problems.
 #include <algorithm>
+#include <cstring>
 #include <limits>
 #include <vector>
 
@@ -171,6 +172,62 @@ TEST_P(CpuGemm, AppliesEveryEpilogueOnce) {
         if (HasFatalFailure()) return;
       }
     }
+  }
+}
+
+/// Floats between the beginning of a page and an operand. NumPy's large arrays begin 4 behind a page.
+constexpr std::size_t kOffsets[] = {0, 1, 4, 15};
+
+/// C of operands that begin `offset` floats behind a page; what surrounds C must survive.
+std::vector<float> product_at(const GemmProblem& p, const NativeConfig& config, const Operands& x,
+                              std::size_t offset) {
+  const auto launch = backend("cpu").prepare(p, as_record(config));
+  const Guarded workspace((launch->workspace_bytes() + 63) / 64 * 16);
+  const OperandElements sizes = operand_elements(p);
+  const auto room = [&](std::int64_t floats) { return static_cast<std::size_t>(floats) + offset; };
+  const Guarded a(room(sizes.a), Guarded::Edge::before), b(room(sizes.b), Guarded::Edge::before);
+  const Guarded c(room(sizes.c) + 16, Guarded::Edge::before);
+  std::copy_n(x.a.data(), sizes.a, a.data() + offset);
+  std::copy_n(x.b.data(), sizes.b, b.data() + offset);
+  std::fill_n(c.data(), room(sizes.c) + 16, kGap);
+  std::copy_n(x.before.data(), sizes.c, c.data() + offset);
+  launch->run(GemmBuffers{.a = a.data() + offset,
+                          .b = b.data() + offset,
+                          .c = c.data() + offset,
+                          .alpha = -0.5,
+                          .beta = p.accumulate ? 1.0 : 0.0},
+              workspace.data());
+  EXPECT_EQ(std::count(c.data(), c.data() + offset, kGap), static_cast<std::ptrdiff_t>(offset));
+  EXPECT_EQ(std::count(c.data() + room(sizes.c), c.data() + room(sizes.c) + 16, kGap), 16);
+  return {c.data() + offset, c.data() + room(sizes.c)};
+}
+
+/// Kernels begin at vector boundaries of their operands where all lines have them in common.
+TEST_P(CpuGemm, GivesEqualBitsAtEveryAddress) {
+  const auto [isa, kind] = GetParam();
+  if (!machine_has(isa))
+    GTEST_SKIP() << "this machine lacks the instruction set: its kernels are NOT tested here";
+  for (std::uint64_t seed = 0; seed < share_of(200); ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Rng rng(seed);
+    GemmProblem p = random_problem(rng);
+    if (pick(rng, 0, 3)) {  // long lines that begin alike
+      p = make_gemm(pick(rng, 1, 9), pick(rng, 1, 9), 0, DType::fp32, static_cast<Layout>(pick(rng, 0, 3)));
+      p.k = pick(rng, 250, 700);
+      (pick(rng, 0, 1) ? p.m : p.n) = pick(rng, 100, 600);
+      const LeadingDimensions packed = leading_dimensions(p);
+      p.lda = (packed.a + 15) / 16 * 16;
+      p.ldb = (packed.b + 15) / 16 * 16;
+    }
+    const NativeConfig config = random_config(rng, isa, kind, signature_of(p));
+    SCOPED_TRACE(print(p) + " by " + native_provider().print(signature_of(p), as_record(config)));
+    const Operands x(p, rng, Guarded::Edge::behind);
+    const std::vector<float> first = product_at(p, config, x, kOffsets[0]);
+    for (const std::size_t offset : kOffsets) {
+      const std::vector<float> c = product_at(p, config, x, offset);
+      ASSERT_EQ(std::memcmp(c.data(), first.data(), c.size() * sizeof(float)), 0) << offset << " floats";
+    }
+    if (HasFailure()) return;
   }
 }
 

@@ -13,6 +13,11 @@ constexpr std::int64_t round_up(std::int64_t a, std::int64_t b) noexcept { retur
 
 inline constexpr std::int64_t kLine = 16;  ///< floats per cache line
 
+/// Floats between an address and the cache line's beginning before it.
+inline std::int64_t floats_behind_line(const float* at) noexcept {
+  return static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(at) / sizeof(float)) % kLine;
+}
+
 /// Floats that hold `count` values of another type, in whole cache lines.
 template <class T>
 std::int64_t floats_of(std::int64_t count) {

@@ -53,22 +53,33 @@ class Tiles {
 
   void run(std::int64_t rows, std::int64_t columns, bool rows_outside) {
     const std::int64_t mr = plan_.config.mr, nr = plan_.config.nr;
+    const std::int64_t first = -columns_behind_boundary(columns);
     if (rows_outside) {
       for (std::int64_t i = 0; i < rows; i += mr) {
-        for (std::int64_t j = 0; j < columns; j += nr) tile(i, j, rows, columns);
+        for (std::int64_t j = first; j < columns; j += nr) tile(i, j, rows, columns);
       }
     } else {
-      for (std::int64_t j = 0; j < columns; j += nr) {
+      for (std::int64_t j = first; j < columns; j += nr) {
         for (std::int64_t i = 0; i < rows; i += mr) tile(i, j, rows, columns);
       }
     }
   }
 
  private:
-  void tile(std::int64_t i, std::int64_t j, std::int64_t rows, std::int64_t columns) {
+  /// Columns that the first tile is narrower by, so that vectors of the others lie on vector boundaries in
+  /// the rows of B. A column's sum is the same in every tile, so that results do not depend on addresses.
+  std::int64_t columns_behind_boundary(std::int64_t columns) const {
+    const std::int64_t lanes = plan_.kernels->lanes;
+    const bool worth = !panels_.b_packed && plan_.b.ld % lanes == 0 && columns >= 8 * plan_.config.nr;
+    return worth ? floats_behind_line(panels_.b) % lanes : 0;
+  }
+
+  /// Computes the part of a tile that lies in the block; `begin` may be before its first column.
+  void tile(std::int64_t i, std::int64_t begin, std::int64_t rows, std::int64_t columns) {
     const NativeConfig& config = plan_.config;
+    const std::int64_t j = std::max<std::int64_t>(begin, 0);
     const std::int64_t height = std::min<std::int64_t>(config.mr, rows - i);
-    const std::int64_t width = std::min<std::int64_t>(config.nr, columns - j);
+    const std::int64_t width = std::min<std::int64_t>(begin + config.nr, columns) - j;
     const std::int64_t lanes = plan_.kernels->lanes;
     if (panels_.a_packed) {
       args_.a = panels_.a + i * args_.k;
@@ -227,6 +238,16 @@ void run_small(const GemmPlan& plan, const Block& block) noexcept {
   tiles.run(block.m, block.n, plan.config.order == NativeOrder::m);
 }
 
+namespace {
+
+/// Floats that all lines of an operand begin behind a cache line; 0 where they differ, and for tiles of so
+/// few lines that they wait for memory and not for loads.
+std::int64_t floats_behind_line(const float* lines, std::int64_t ld, std::int64_t of_tile) {
+  return ld % kLine == 0 && of_tile >= 3 ? cpu::floats_behind_line(lines) : 0;
+}
+
+}  // namespace
+
 void run_dot(const GemmPlan& plan, const Block& block) noexcept {
   const std::int64_t mr = plan.config.mr, nr = plan.config.nr;
   float* const packed_a = block.workspace;
@@ -258,6 +279,8 @@ void run_dot(const GemmPlan& plan, const Block& block) noexcept {
           a = packed_a;
           args.lda = args.k;
         }
+        args.behind =
+            columns >= rows ? floats_behind_line(b, args.ldb, nr) : floats_behind_line(a, args.lda, mr);
         const auto tile = [&](std::int64_t i, std::int64_t j) {
           args.a = a + i * args.lda;
           args.b = b + j * args.ldb;
@@ -326,7 +349,9 @@ void run_update(const GemmPlan& plan, const Block& block) noexcept {
   // A narrow element (g, k): rows of A, or columns of B.
   const bool along_k = streams_b ? narrow.row_major : !narrow.row_major;
   float* const copy = block.workspace;
-  float* const turned = block.workspace + plan.a_size + plan.b_size;
+  // As far behind a cache line as A, so that the vectors of both are on boundaries (stream-inl.h, update).
+  float* const turned = block.workspace + plan.a_size + plan.b_size + floats_behind_line(block.a);
+  const std::int64_t turned_ld = round_up(block.m, kLine);
   for (std::int64_t g = 0; g < narrow_size; g += group) {
     const std::int64_t rows = std::min(group, narrow_size - g);
     const float* from = (streams_b ? block.a : block.b) + (along_k ? g * narrow.ld : g);
@@ -342,12 +367,12 @@ void run_update(const GemmPlan& plan, const Block& block) noexcept {
           lines, plan.nc);
       apply_epilogue(plan, block, g, 0, rows, block.n);
     } else {
-      update_rows(plan, {copy, rows, block.a, plan.a.ld, block.m, block.k, turned, block.m, 0}, lines,
+      update_rows(plan, {copy, rows, block.a, plan.a.ld, block.m, block.k, turned, turned_ld, 0}, lines,
                   plan.mc);
       for (std::int64_t i = 0; i < block.m; ++i) {
         for (std::int64_t j = 0; j < rows; ++j) {
           float& to = block.c[i * block.ldc + g + j];
-          to = block.beta != 0 ? turned[j * block.m + i] + block.beta * to : turned[j * block.m + i];
+          to = block.beta != 0 ? turned[j * turned_ld + i] + block.beta * to : turned[j * turned_ld + i];
         }
       }
       apply_epilogue(plan, block, 0, g, block.m, rows);

@@ -40,6 +40,7 @@ struct DotArgs {
   std::int64_t k;
   float alpha, beta;
   std::int64_t prefetch;
+  std::int64_t behind;  ///< elements that the lines of the larger operand begin behind a cache line
 };
 
 struct UpdateArgs {

@@ -50,7 +50,7 @@ void size_packs(GemmPlan& plan) {
         plan.a_size = plan.k * c.mr;
       } else {
         plan.b_size = plan.k * c.nr;
-        plan.c_size = c.nr * round_up(plan.m, kLine);
+        plan.c_size = c.nr * round_up(plan.m, kLine) + kLine;
       }
       break;
   }

@@ -1,17 +1,49 @@
 // Implements the dot-product and row-update kernels and the packing copies of one target.
 #include <algorithm>
+#include <array>
 
 #include "backend/cpu/common/lanes-inl.h"
+#include "backend/cpu/common/range.h"
 #include "backend/cpu/gemm/gemm_kernels.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace kscout::cpu::HWY_NAMESPACE {
+
+#if HWY_TARGET == HWY_SCALAR
+template <int Chains>
+HWY_INLINE void turn_lanes(V (&)[Chains], std::int64_t) {}
+HWY_INLINE V load_from_lane(std::int64_t, const float* from) { return hn::LoadU(d, from); }
+#else
+/// The lanes of a vector, twice. From element i on: the lanes when they turn by i.
+inline constexpr auto kTurns = [] {
+  std::array<std::int32_t, 2 * kLanes> lanes{};
+  for (int i = 0; i < 2 * kLanes; ++i) lanes[i] = i % kLanes;
+  return lanes;
+}();
+
+/// Lane l of each chain becomes what lane l + count has; beyond the last lane, that of the next chain.
+template <int Chains>
+HWY_INLINE void turn_lanes(V (&chain)[Chains], std::int64_t count) {
+  const auto lanes = hn::IndicesFromVec(d, hn::LoadU(hn::RebindToSigned<D>(), kTurns.data() + count));
+  const auto of_next = hn::FirstN(d, static_cast<std::size_t>(count));
+  const V first = chain[0];
+  KSCOUT_FULL_UNROLL for (int u = 0; u < Chains; ++u) {
+    const V next = u + 1 < Chains ? chain[(u + 1) % Chains] : first;
+    chain[u] = hn::TableLookupLanes(Chains > 1 ? hn::IfThenElse(of_next, next, chain[u]) : chain[u], lanes);
+  }
+}
+/// Lanes before `lane` are zero and not read.
+HWY_INLINE V load_from_lane(std::int64_t lane, const float* from) {
+  return hn::MaskedLoad(hn::Not(hn::FirstN(d, static_cast<std::size_t>(lane))), d, from);
+}
+#endif
 
 template <int Rows, int Columns, bool Prefetching>
 void dot(const DotArgs& args) {
   // Small tiles have fewer accumulators than FMAs in flight (latency 4, two per cycle), so each element gets
   // several accumulators.
   constexpr int kChains = Rows * Columns <= 2 ? 4 : Rows * Columns <= 4 ? 2 : 1;
+  constexpr std::int64_t kGroup = kChains * kLanes;
   const float* HWY_RESTRICT a = args.a;
   const float* HWY_RESTRICT b = args.b;
   const std::int64_t lda = args.lda, ldb = args.ldb;
@@ -22,35 +54,47 @@ void dot(const DotArgs& args) {
       KSCOUT_FULL_UNROLL for (int u = 0; u < kChains; ++u) sum[i][j][u] = hn::Zero(d);
     }
   }
+  const auto step = [&](std::int64_t k, int u, const auto& load) HWY_ATTR {
+    V column[Columns];
+    KSCOUT_FULL_UNROLL for (int j = 0; j < Columns; ++j) column[j] = load(b + j * ldb + k);
+    KSCOUT_FULL_UNROLL for (int i = 0; i < Rows; ++i) {
+      const V row = load(a + i * lda + k);
+      KSCOUT_FULL_UNROLL for (int j = 0; j < Columns; ++j) {
+        sum[i][j][u] = hn::MulAdd(row, column[j], sum[i][j][u]);
+      }
+    }
+  };
+  const auto whole = [](const float* from) HWY_ATTR { return hn::LoadU(d, from); };
+
+  const std::int64_t grouped = args.k - args.k % kGroup;
+  // Steps that begin `behind` elements earlier load from vector boundaries. Every product goes to the sum
+  // that it has without that, only in another lane, so that results do not depend on addresses.
+  const std::int64_t behind = grouped >= 16 * kLanes ? args.behind % kLanes : 0;
   std::int64_t k = 0;
-  for (; k + kChains * kLanes <= args.k; k += kChains * kLanes) {
+  if (behind > 0) {
+    step(-behind, 0, [&](const float* from) HWY_ATTR { return load_from_lane(behind, from); });
+    KSCOUT_FULL_UNROLL for (int u = 1; u < kChains; ++u) step(u * kLanes - behind, u, whole);
+    k = kGroup - behind;
+  }
+  for (; k + kGroup <= grouped; k += kGroup) {
     if constexpr (Prefetching) {
       KSCOUT_FULL_UNROLL for (int j = 0; j < Columns; ++j) hwy::Prefetch(b + j * ldb + k + args.prefetch);
       KSCOUT_FULL_UNROLL for (int i = 0; i < Rows; ++i) hwy::Prefetch(a + i * lda + k + args.prefetch);
     }
-    KSCOUT_FULL_UNROLL for (int u = 0; u < kChains; ++u) {
-      V column[Columns];
-      KSCOUT_FULL_UNROLL for (int j = 0; j < Columns; ++j) column[j] =
-          hn::LoadU(d, b + j * ldb + k + u * kLanes);
-      KSCOUT_FULL_UNROLL for (int i = 0; i < Rows; ++i) {
-        const V row = hn::LoadU(d, a + i * lda + k + u * kLanes);
-        KSCOUT_FULL_UNROLL for (int j = 0; j < Columns; ++j) {
-          sum[i][j][u] = hn::MulAdd(row, column[j], sum[i][j][u]);
-        }
-      }
-    }
+    KSCOUT_FULL_UNROLL for (int u = 0; u < kChains; ++u) step(k + u * kLanes, u, whole);
   }
-  for (; k < args.k; k += kLanes) {
-    const Lanes rest(std::min<std::int64_t>(args.k - k, kLanes));
-    V column[Columns];
-    KSCOUT_FULL_UNROLL for (int j = 0; j < Columns; ++j) column[j] = rest.load(b + j * ldb + k);
+  const auto part = [&](std::int64_t count) HWY_ATTR {
+    const Lanes lanes(count);
+    step(k, 0, [&](const float* from) HWY_ATTR { return lanes.load(from); });
+  };
+  if (behind > 0) {
+    part(behind);
     KSCOUT_FULL_UNROLL for (int i = 0; i < Rows; ++i) {
-      const V row = rest.load(a + i * lda + k);
-      KSCOUT_FULL_UNROLL for (int j = 0; j < Columns; ++j) {
-        sum[i][j][0] = hn::MulAdd(row, column[j], sum[i][j][0]);
-      }
+      KSCOUT_FULL_UNROLL for (int j = 0; j < Columns; ++j) turn_lanes(sum[i][j], behind);
     }
+    k = grouped;
   }
+  for (; k < args.k; k += kLanes) part(std::min<std::int64_t>(args.k - k, kLanes));
   KSCOUT_FULL_UNROLL for (int i = 0; i < Rows; ++i) {
     KSCOUT_FULL_UNROLL for (int j = 0; j < Columns; ++j) {
       V total = sum[i][j][0];
@@ -83,18 +127,24 @@ void update(const UpdateArgs& args) {
     }
     KSCOUT_FULL_UNROLL for (int i = 0; i < Rows; ++i) store(sum[i], c + i * args.ldc + j);
   };
-  std::int64_t j = 0;
+  const auto part = [&](std::int64_t j, std::int64_t count) HWY_ATTR {
+    const Lanes lanes(count);
+    stretch(
+        j, [&](const float* from) HWY_ATTR { return lanes.load(from); },
+        [&](V v, float* to) HWY_ATTR { lanes.store(v, to); });
+  };
+  // A short first step puts the other loads on vector boundaries: a load across two cache lines waits for
+  // both. Each column has the same sum wherever the steps begin, so that results do not depend on addresses.
+  const bool worth = args.b_step % kLanes == 0 && args.n >= 4 * kLanes;
+  const std::int64_t head = worth ? -floats_behind_line(b) & (kLanes - 1) : 0;
+  if (head > 0) part(0, head);
+  std::int64_t j = head;
   for (; j + kLanes <= args.n; j += kLanes) {
     stretch(
         j, [](const float* from) HWY_ATTR { return hn::LoadU(d, from); },
         [](V v, float* to) HWY_ATTR { hn::StoreU(v, d, to); });
   }
-  if (j < args.n) {
-    const Lanes rest(args.n - j);
-    stretch(
-        j, [&](const float* from) HWY_ATTR { return rest.load(from); },
-        [&](V v, float* to) HWY_ATTR { rest.store(v, to); });
-  }
+  if (j < args.n) part(j, args.n - j);
 }
 
 #if HWY_TARGET != HWY_SCALAR
