@@ -1,7 +1,9 @@
 // Compares every kind, direction and instruction set of backend `cpu` with float64 sums, on random
 // convolutions.
 #include <algorithm>
+#include <cstring>
 #include <limits>
+#include <memory>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -237,6 +239,48 @@ TEST(CpuConv, DilatedFiltersMatchFloat64) {
   for (const Op op : {Op::conv_fwd, Op::conv_bwd_data}) {
     for (const NativeConvKind kind : {NativeConvKind::igemm, NativeConvKind::rows})
       check_kind(random_dilated, kind, op);
+  }
+}
+
+/// The result of tensors that begin `offset` floats behind a page.
+std::vector<float> result_at(const ConvProblem& p, const KernelConfig& config, std::size_t offset) {
+  const auto launch = backend("cpu").prepare(p, config);
+  const Guarded workspace((launch->workspace_bytes() + 63) / 64 * 16);
+  const ConvElements size = operand_elements(p);
+  const auto tensor = [&](std::int64_t floats, std::uint64_t seed) {
+    auto made = std::make_unique<Guarded>(static_cast<std::size_t>(floats) + offset, Guarded::Edge::before);
+    Rng rng(seed);
+    std::uniform_real_distribution<float> value(-1, 1);
+    std::generate_n(made->data() + offset, floats, [&] { return value(rng); });
+    return made;
+  };
+  const auto in = tensor(size.in, 1), wei = tensor(size.wei, 2), out = tensor(size.out, 3);
+  const GemmBuffers buffers = operands_of(
+      p.op, {.in = in->data() + offset, .wei = wei->data() + offset, .out = out->data() + offset});
+  launch->run(buffers, workspace.data());
+  const auto* const c = static_cast<const float*>(buffers.c);
+  return {c, c + by_operand(p.op, size.in, size.wei, size.out).c};
+}
+
+/// NumPy's large arrays begin 4 floats behind a page.
+TEST(CpuConv, DepthwiseGivesEqualBitsAtEveryAddress) {
+  for (const NativeIsa isa : {NativeIsa::scalar, NativeIsa::avx2, NativeIsa::avx512}) {
+    if (!machine_has(isa)) continue;
+    for (const Op op : kDirections) {
+      for (std::uint64_t seed = 0; seed < share_of(50); ++seed) {
+        Rng rng(seed);
+        ConvProblem p = random_depthwise(rng, op);
+        const auto config = random_conv_config(rng, isa, NativeConvKind::lanes, p);
+        if (!config) continue;
+        SCOPED_TRACE(print(p) + " by " + config_name(signature_of(p), *config));
+        const std::vector<float> first = result_at(p, *config, 0);
+        for (const std::size_t offset : {1, 4, 15}) {
+          const std::vector<float> result = result_at(p, *config, offset);
+          ASSERT_EQ(std::memcmp(result.data(), first.data(), result.size() * sizeof(float)), 0)
+              << offset << " floats";
+        }
+      }
+    }
   }
 }
 

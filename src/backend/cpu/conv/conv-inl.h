@@ -160,7 +160,8 @@ void conv_filter_row(const ConvLanesArgs& args) {
   const Lanes last(Masked ? args.last : kLanes);
   const std::int64_t step = args.taps.step, w_vector = args.w_vector;
   std::int64_t begin = args.begin, end = args.end;
-  const auto tile = [&](const float* first, const float* filter, float* c) HWY_ATTR {
+  // `ahead`: elements to the inputs of the next tile.
+  const auto tile = [&](const float* first, const float* filter, float* c, std::int64_t ahead) HWY_ATTR {
     V sum[Pixels][Vectors];
     clear(sum);
     const auto multiply = [&]<bool Whole>(std::bool_constant<Whole>) HWY_ATTR {
@@ -176,6 +177,9 @@ void conv_filter_row(const ConvLanesArgs& args) {
         KSCOUT_FULL_UNROLL for (int j = 0; j < kColumns; ++j, x += step) {
           if (!Whole && (j < begin || j >= end)) continue;
           KSCOUT_FULL_UNROLL for (int v = 0; v < Vectors; ++v) {
+            // A load across two cache lines is slowest where the first-level cache has neither. Of the two,
+            // the tile before the next one fetches the first.
+            if constexpr (Width > 1) hwy::Prefetch(x + ahead + (v + 1) * kLanes - 1);
             const V of_x = Masked ? last.load(x) : hn::LoadU(d, x + v * kLanes);
             KSCOUT_FULL_UNROLL for (int t = 0; t < Width; ++t) {
               const int i = (j - t) / Stride;
@@ -198,7 +202,8 @@ void conv_filter_row(const ConvLanesArgs& args) {
   };
   for (std::int64_t p = 0; p < args.pixels; p += Pixels, begin -= Pixels * Stride, end -= Pixels * Stride) {
     for (std::int64_t v = 0; v < args.vectors; v += Vectors) {
-      tile(args.x + p * args.x_step + v * kLanes, args.w + v * w_vector, args.c + p * args.ldc + v * kLanes);
+      tile(args.x + p * args.x_step + v * kLanes, args.w + v * w_vector, args.c + p * args.ldc + v * kLanes,
+           v + Vectors < args.vectors ? Vectors * kLanes : Pixels * args.x_step - v * kLanes);
     }
   }
 }
