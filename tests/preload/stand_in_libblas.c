@@ -18,6 +18,9 @@ typedef int integer;
 #endif
 static int calls, threads = 1024;
 
+/* What OpenBLAS says about itself. */
+const char* openblas_get_config(void) { return "OpenBLAS 0.3.99 STAND_IN MAX_THREADS=1024"; }
+const char* openblas_get_corename(void) { return "StandIn"; }
 /* The products that arrived, also those that the library asks of itself. */
 int stand_in_calls(void) { return calls; }
 /* How many threads the library may use. */

@@ -2,6 +2,8 @@
 #include "backend/cpu/blas_backend.h"
 
 #include <cstdlib>
+#include <filesystem>
+#include <map>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -30,6 +32,14 @@ TEST_F(BlasBackendTest, ResultsAreVerifiedInEveryForm) {
     const Outcome outcome = bench.coarse({&blas_backend("openblas"), {}}, 1e9);
     EXPECT_EQ(outcome.measured.status, Status::ok) << text << ": " << outcome.reason;
   }
+}
+
+TEST_F(BlasBackendTest, NamesTheFileTheReleaseAndTheKernels) {
+  EXPECT_EQ(
+      blas_backend("openblas").versions(),
+      (std::map<std::string, std::string>{{"file", std::filesystem::canonical(paths::stand_in_blas).string()},
+                                          {"release", "0.3.99"},
+                                          {"kernels", "StandIn"}}));
 }
 
 TEST_F(BlasBackendTest, SaysWhatTheLibraryDoesNotCompute) {

@@ -2,8 +2,13 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <limits>
+#include <map>
 #include <memory>
+#include <sstream>
+#include <string>
+#include <system_error>
 #include <vector>
 
 #include <dlfcn.h>
@@ -65,6 +70,56 @@ struct Spelling {
 };
 /// Installed libraries, those of SciPy's and of NumPy's wheel, and installed ones with long integers.
 constexpr Spelling kSpellings[] = {{"", ""}, {"scipy_", ""}, {"scipy_", "64_"}, {"", "64_"}};
+
+using Versions = std::map<std::string, std::string>;
+
+/// The file that a function was loaded from; a library may have it from another one.
+Versions file_of(void* function) {
+  Dl_info info{};
+  if (dladdr(function, &info) == 0 || !info.dli_fname) return {};
+  std::error_code ignored;
+  const auto real = std::filesystem::canonical(info.dli_fname, ignored);
+  return {{"file", real.empty() ? info.dli_fname : real.string()}};
+}
+
+/// The functions may be null. The config is "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH Zen MAX_THREADS=64".
+Versions openblas_versions(void* sgemm, void* get_config, void* get_core) {
+  using Text = const char* (*)();
+  Versions versions = file_of(sgemm);
+  if (get_config) {
+    std::istringstream config(reinterpret_cast<Text>(get_config)());
+    std::string name, release;
+    if (config >> name >> release) versions["release"] = release;
+  }
+  if (get_core) versions["kernels"] = reinterpret_cast<Text>(get_core)();
+  return versions;
+}
+
+Versions onednn_versions(void* library) {
+  struct Version {
+    int major, minor, patch;  // others follow
+  };
+  // dnnl_cpu_isa_t, those values that mean the same in every release.
+  static const std::map<int, const char*> kIsas = {{0x1, "sse41"},
+                                                   {0x3, "avx"},
+                                                   {0x7, "avx2"},
+                                                   {0x27, "avx512_core"},
+                                                   {0x67, "avx512_core_vnni"},
+                                                   {0xe7, "avx512_core_bf16"},
+                                                   {0x1ef, "avx512_core_fp16"},
+                                                   {0xfef, "avx512_core_amx"},
+                                                   {0x1fef, "avx512_core_amx_fp16"}};
+  Versions versions = file_of(dlsym(library, "dnnl_sgemm"));
+  if (void* const get = dlsym(library, "dnnl_version")) {
+    const Version& release = *reinterpret_cast<const Version* (*)()>(get)();
+    versions["release"] = fmt::format("{}.{}.{}", release.major, release.minor, release.patch);
+  }
+  if (void* const get = dlsym(library, "dnnl_get_effective_cpu_isa")) {
+    if (const auto isa = kIsas.find(reinterpret_cast<int (*)()>(get)()); isa != kIsas.end())
+      versions["kernels"] = isa->second;
+  }
+  return versions;
+}
 
 /// One product of row-major matrices, C = A B + beta C.
 struct Sgemm {
@@ -136,7 +191,10 @@ class BlasBackend final : public Backend {
     const std::string_view symbol = of.name == "onednn" ? "dnnl_sgemm" : "cblas_sgemm";
     if (of.name == "onednn") {
       sgemm_.dnnl = reinterpret_cast<DnnlSgemm>(dlsym(library, symbol.data()));
-      if (sgemm_.dnnl) return;
+      if (sgemm_.dnnl) {
+        versions_ = onednn_versions(library);
+        return;
+      }
     } else {
       for (const Spelling& spelling : kSpellings)
         if (takes(library, spelling)) return;
@@ -165,6 +223,7 @@ class BlasBackend final : public Backend {
       return fmt::format("{} takes sizes below 2^31", of_.name);
     return {};
   }
+  std::map<std::string, std::string> versions() override { return versions_; }
   std::unique_ptr<Launch> prepare(ProblemRef of, const KernelConfig& config) override {
     check(of);
     if (const std::string why = refusal(of, config); !why.empty())
@@ -185,6 +244,7 @@ class BlasBackend final : public Backend {
     } else {
       sgemm_.cblas = reinterpret_cast<CblasSgemm<int>>(sgemm);
     }
+    versions_ = openblas_versions(sgemm, find("openblas_get_config"), find("openblas_get_corename"));
     if (void* const set_threads = find("openblas_set_num_threads"))
       reinterpret_cast<void (*)(int)>(set_threads)(static_cast<int>(cpu_backend().device().cores));
     return true;
@@ -192,6 +252,7 @@ class BlasBackend final : public Backend {
 
   const BlasName& of_;
   Sgemm sgemm_;
+  std::map<std::string, std::string> versions_;
 };
 
 }  // namespace

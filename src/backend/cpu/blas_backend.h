@@ -8,7 +8,9 @@
 ///
 /// A bias is copied into C first, and relu is a pass over C, as applications without fused kernels do.
 /// OpenBLAS and oneDNN take the file that KSCOUT_OPENBLAS or KSCOUT_ONEDNN names, else the installed library.
-/// The file may be the OpenBLAS of NumPy's or SciPy's wheel, whose functions have other names.
+/// The file may be the OpenBLAS of NumPy's or SciPy's wheel, whose functions have other names. versions()
+/// names what was loaded: `file` (symbolic links followed), `release`, and `kernels`, the CPU whose kernels
+/// OpenBLAS chose, or the instruction set that oneDNN uses. Facts that a library does not report are missing.
 #include <string_view>
 
 #include <kscout/backend.h>
