@@ -376,6 +376,13 @@ std::vector<SweepReport> measure(const std::vector<SweepPlan>& plans, const std:
       sweep.budget_s = std::max(1e-3, all_s > 0 ? rest_s * left_s[i] / all_s : rest_s);
     }
     reports.push_back(sweep_with_progress(plans[i], sweep, "sweep"));
+    if (const std::string busy = busy_text(reports.back().load);
+        plans[i].device.kind == DeviceKind::cpu && !busy.empty())
+      fmt::print(
+          stderr,
+          "kscout sweep: warning: the times are of a busy machine: {}, then measure again into another "
+          "--out\n",
+          busy);
     if (reports.back().ended == "interrupted") break;
   }
   return reports;

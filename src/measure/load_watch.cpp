@@ -1,9 +1,11 @@
 #include "measure/load_watch.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <limits>
 #include <sstream>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -18,6 +20,8 @@ namespace {
 
 /// /proc/stat counts in ticks: over a shorter time, a CPU's share is mostly rounding.
 constexpr double kShortestTicks = 10;
+/// The kernel's default period of a CPU quota.
+constexpr double kQuotaPeriodS = 0.1;
 
 /// Seconds that the CPUs were busy; a line is "cpuN user nice system idle iowait irq softirq steal".
 double busy_seconds(const std::string& stat, const std::vector<int>& usable) {
@@ -42,16 +46,21 @@ double seconds_of(const timeval& time) {
   return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
 }
 
+/// CPU time of this process, or of its children that ended and that it waited for.
+double computed_seconds(decltype(RUSAGE_SELF) who) {
+  rusage used{};
+  getrusage(who, &used);
+  return seconds_of(used.ru_utime) + seconds_of(used.ru_stime);
+}
+
 }  // namespace
 
 LoadWatch::LoadWatch(ReadText read, ReadClock clock)
     : read_(std::move(read)), clock_(std::move(clock)), start_(now()) {}
 
 LoadWatch::Counters LoadWatch::now() const {
-  rusage own{};
-  getrusage(RUSAGE_SELF, &own);
   return {.busy_s = busy_seconds(read_("/proc/stat"), cpus_),
-          .own_s = seconds_of(own.ru_utime) + seconds_of(own.ru_stime),
+          .own_s = computed_seconds(RUSAGE_SELF) + computed_seconds(RUSAGE_CHILDREN),
           .wall_s = 1e-9 * static_cast<double>(clock_()),
           .throttled = throttled_periods(read_)};
 }
@@ -59,7 +68,10 @@ LoadWatch::Counters LoadWatch::now() const {
 Load LoadWatch::seen() const {
   const Counters end = now();
   const double wall_s = end.wall_s - start_.wall_s;
-  Load load{.cpus = static_cast<double>(cpus_.size()), .throttled = end.throttled > start_.throttled};
+  Load load{.cpus = static_cast<double>(cpus_.size()), .seconds = wall_s};
+  const double throttled_s = kQuotaPeriodS * (end.throttled - start_.throttled);
+  // The quotas of several cgroups may have stopped the same period.
+  load.throttled = throttled_s > 0 ? std::min(throttled_s / std::max(wall_s, kQuotaPeriodS), 1.0) : 0;
   const double others_s = (end.busy_s - start_.busy_s) - (end.own_s - start_.own_s);
   const bool too_short = wall_s * static_cast<double>(sysconf(_SC_CLK_TCK)) < kShortestTicks;
   load.others =
@@ -71,7 +83,7 @@ std::string likely_cause(const Load& load, int threads) {
   constexpr double kBusy = 0.2;  // fraction of one CPU
   if (threads == 0)
     return "unknown, since the GPU's load was not watched; time it while nothing else uses the GPU";
-  if (load.throttled)
+  if (load.throttled > 0)
     return "the CPU quota stopped processes of this cgroup meanwhile; allow fewer threads (--threads) or "
            "raise "
            "the quota";
@@ -90,5 +102,38 @@ std::string likely_cause(const Load& load, int threads) {
          "measures "
          "this one";
 }
+
+std::string busy_text(const Load& load, double max_share) {
+  if (max_share >= 1) return {};
+  if (load.others > max_share * load.cpus)
+    return fmt::format(
+        "other processes kept {:.2g} of {:.0f} CPUs busy, {:.0f} % (limit {:.3g} %); stop them", load.others,
+        load.cpus, 100 * load.others / load.cpus, 100 * max_share);
+  if (load.throttled > max_share)
+    return fmt::format(
+        "the CPU quota stopped processes of this cgroup in {:.0f} % of the time (limit {:.3g} %); raise it",
+        100 * load.throttled, 100 * max_share);
+  return {};
+}
+
+Load joined(const Load& a, const Load& b) {
+  // A time too short to see others tells nothing.
+  if (!(a.seconds > 0) || std::isnan(a.others)) return b;
+  if (!(b.seconds > 0) || std::isnan(b.others)) return a;
+  const double seconds = a.seconds + b.seconds;
+  const auto mean = [&](double of_a, double of_b) { return (a.seconds * of_a + b.seconds * of_b) / seconds; };
+  return {.cpus = b.cpus,
+          .others = mean(a.others, b.others),
+          .throttled = mean(a.throttled, b.throttled),
+          .seconds = seconds};
+}
+
+Load load_during(const std::function<void()>& work) {
+  const LoadWatch watch;
+  work();
+  return watch.seen();
+}
+
+void wait_a_second() { std::this_thread::sleep_for(std::chrono::seconds(1)); }
 
 }  // namespace kscout

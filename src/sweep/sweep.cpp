@@ -81,6 +81,7 @@ class Sweep {
       wait_and_handle();
     }
     for (WorkerSlot& slot : slots_) slot.worker.reset();
+    report_.load = load_watch_.seen();  // after the workers' end, which adds their CPU time to this process's
     journal_.end(report_.ended);
     journal_.flush(true);
     finish_report();
@@ -372,6 +373,7 @@ class Sweep {
   std::map<SweepKey, std::string> last_death_;
   SweepReport report_;
   std::int64_t begin_ns_, synced_ns_;
+  LoadWatch load_watch_;
   int start_failures_ = 0;
   double work_total_ = 0, work_done_ = 0, work_at_start_ = 0;
 };

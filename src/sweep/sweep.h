@@ -14,6 +14,7 @@
 #include <map>
 #include <string>
 
+#include "measure/load_watch.h"
 #include "measure/problem_bench.h"
 #include "sweep/plan.h"
 
@@ -65,6 +66,7 @@ struct SweepReport {
   double rows_per_s = 0;                       ///< in this session
   /// Share of the workers' wall time outside kernels, flushes and verification.
   double overhead = 0;
+  Load load;  ///< of the CPUs in this session; the workers are no others
 };
 
 /// Throws invalid_argument (the folder holds another sweep), corrupt_data (journal), device_failure (folder

@@ -40,6 +40,12 @@ class SweepFaults : public ::testing::Test {
   const test::TemporaryFolder folder_;
 };
 
+TEST_F(SweepFaults, TheLoadIsWatched) {
+  const Load load = sweep(toy::quick_plan(2, 2)).load;
+  EXPECT_GT(load.seconds, 0);
+  EXPECT_EQ(load.cpus, static_cast<double>(usable_cpus().size()));
+}
+
 TEST_F(SweepFaults, EveryMisbehaviourIsARowWithItsStatus) {
   const std::pair<Behaviour, Status> expected[] = {{Behaviour::good, Status::ok},
                                                    {Behaviour::crash, Status::crashed},

@@ -5,9 +5,11 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
+#include <ctime>
 #include <map>
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <kscout/error.h>
@@ -202,7 +204,77 @@ TEST(LoadWatch, CountsWhatOthersComputed) {
   set(100 + 9999 * ticks_per_s);
   load = watch.seen();
   EXPECT_EQ(load.others, load.cpus) << "no more than there are";
-  EXPECT_FALSE(load.throttled);
+  EXPECT_EQ(load.throttled, 0);
+  EXPECT_DOUBLE_EQ(load.seconds, 1000);
+}
+
+/// /proc/stat of a machine whose usable CPUs were busy for so many ticks together.
+std::string stat_of(double ticks) {
+  return "cpu" + std::to_string(usable_cpus().front()) + " " + std::to_string(std::lround(ticks)) +
+         " 0 0 1\n";
+}
+
+TEST(LoadWatch, ChildrenThatWereWaitedForAreNoOthers) {
+  constexpr double kChildS = 0.3;
+  double busy_s = 0;
+  std::int64_t seconds = 0;
+  const LoadWatch watch(
+      [&](const std::string& path) {
+        return path == "/proc/stat" ? stat_of(busy_s * static_cast<double>(sysconf(_SC_CLK_TCK))) : "";
+      },
+      [&] { return seconds * 1'000'000'000; });
+  const pid_t child = fork();
+  if (child == 0) {
+    while (static_cast<double>(std::clock()) < kChildS * CLOCKS_PER_SEC) {
+    }
+    _exit(0);
+  }
+  ASSERT_GT(child, 0);
+  ASSERT_EQ(waitpid(child, nullptr, 0), child);
+  seconds = 1;
+  busy_s = kChildS;
+  EXPECT_EQ(watch.seen().others, 0);
+}
+
+TEST(LoadWatch, ThrottlingIsAShareOfTheTime) {
+  int stopped = 5;
+  std::int64_t seconds = 0;
+  const LoadWatch watch(
+      [&](const std::string& path) {
+        if (path == "/proc/self/cgroup") return std::string("0::/\n");
+        if (path == "/sys/fs/cgroup/cpu.stat") return "nr_throttled " + std::to_string(stopped) + "\n";
+        return std::string();
+      },
+      [&] { return seconds * 1'000'000'000; });
+  seconds = 10;
+  EXPECT_EQ(watch.seen().throttled, 0);
+  stopped += 25;  // of the 100 periods of ten seconds
+  EXPECT_DOUBLE_EQ(watch.seen().throttled, 0.25);
+  stopped += 1000;
+  EXPECT_EQ(watch.seen().throttled, 1);
+}
+
+TEST(LoadWatch, SaysWhenAMachineIsTooBusyForTimings) {
+  EXPECT_EQ(busy_text({.cpus = 2, .others = 0.97}),
+            "other processes kept 0.97 of 2 CPUs busy, 48 % (limit 10 %); stop them");
+  EXPECT_EQ(busy_text({.cpus = 2, .others = 0, .throttled = 0.25}, 0.2),
+            "the CPU quota stopped processes of this cgroup in 25 % of the time (limit 20 %); raise it");
+  EXPECT_EQ(busy_text({.cpus = 2, .others = 0.2, .throttled = 0.1}), "") << "as much as is allowed";
+  EXPECT_EQ(busy_text({.cpus = 2, .others = std::nan("")}), "") << "too short to say";
+  EXPECT_EQ(busy_text({.cpus = 2, .others = 2, .throttled = 1}, 1), "") << "a limit of 1 allows everything";
+  EXPECT_EQ(busy_text({}), "");
+}
+
+TEST(LoadWatch, JoinsTimesByTheirLength) {
+  const Load idle{.cpus = 2, .others = 0, .throttled = 0, .seconds = 30};
+  const Load busy{.cpus = 2, .others = 1, .throttled = 0.5, .seconds = 10};
+  const Load both = joined(idle, busy);
+  EXPECT_EQ(both.cpus, 2);
+  EXPECT_DOUBLE_EQ(both.others, 0.25);
+  EXPECT_DOUBLE_EQ(both.throttled, 0.125);
+  EXPECT_EQ(both.seconds, 40);
+  EXPECT_EQ(joined({}, busy).others, 1);
+  EXPECT_EQ(joined(busy, {.cpus = 2, .others = std::nan(""), .seconds = 0.01}).others, 1);
 }
 
 }  // namespace
