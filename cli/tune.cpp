@@ -128,6 +128,7 @@ void tune_verb(TuneOptions options, bool ops_given) {
       print_tuned(done, request, report);
       std::fflush(stdout);
     }
+    warn_of_load(done);
   };
   try {
     const TuneResult result = tune(request, progress);
@@ -196,6 +197,12 @@ void setup_tune(CLI::App& verb) {
                   "what your program uses today, for --problems: default|openblas|onednn|cublaslt",
                   "default: the rule set's default config; on a GPU cublaslt",
                   [options](const std::string& text) { options->request.against = parse<Against>(text); });
+  verb.add_option(
+          "--max-load", request.max_load,
+          "share of the CPUs that other processes may keep busy: beyond it tune warns, and refuses to "
+          "compare with openblas and onednn; 1 = any")
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 1.0));
   verb.add_option("--max-gflop", request.max_gflop, "leave larger problems out; 0 = what the budget affords")
       ->capture_default_str();
   verb.add_option(

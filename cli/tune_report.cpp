@@ -1,5 +1,7 @@
 #include "tune_report.h"
 
+#include <cmath>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -89,6 +91,19 @@ void print_compared(const TunedOp& done) {
              done.before.string(), result);
 }
 
+/// " 0.3.21 (kernels of Zen), /usr/lib/libopenblas.so.0"; facts that the library does not report are missing.
+std::string library_text(const std::map<std::string, std::string>& library) {
+  std::string text;
+  const auto add = [&](const char* fact, std::string_view form) {
+    if (const auto found = library.find(fact); found != library.end())
+      text += fmt::format(fmt::runtime(form), found->second);
+  };
+  add("release", " {}");
+  add("kernels", " (kernels of {})");
+  add("file", ", {}");
+  return text;
+}
+
 /// What all calls of the caller's own problems take.
 void print_own(const OwnResult& own) {
   fmt::print("\nyours      {} of {} measured; the model was trained on {} of them\n", own.measured,
@@ -96,19 +111,24 @@ void print_own(const OwnResult& own) {
   if (own.left_out > 0)
     fmt::print("left out   {}, the first: {}\n", plural(own.left_out, "problem"), own.reason);
   if (own.all.problems == 0) return;
-  fmt::print("today      {}\n\n", own.today);
+  fmt::print("today      {}{}\n", own.today, library_text(own.library));
+  if (!own.refused.empty()) fmt::print("refused    not compared with {}: {}\n", own.today, own.refused);
+  fmt::print("\n");
   const bool before = own.all.before_us.has_value();
   std::vector<std::string> names{"ms of all calls", "problems", "calls",  "today",
                                  "KernelScout",     "fastest",  "speedup"};
   if (before) names.insert(names.end() - 1, "model before");
   Table table({names.begin(), names.end()});
   const auto add = [&](std::string_view which, const CallTimes& times) {
-    const auto ms = [](double us) { return Cell{fmt::format("{:.4g}", us * 1e-3), false}; };
+    const auto ms = [](double us) {
+      return Cell{std::isnan(us) ? "-" : fmt::format("{:.4g}", us * 1e-3), false};
+    };
     std::vector<Cell> cells{text(which),         number(static_cast<std::int64_t>(times.problems)),
                             number(times.calls), ms(times.today_us),
                             ms(times.model_us),  ms(times.oracle_us)};
     if (before) cells.push_back(ms(times.before_us.value_or(0)));
-    cells.push_back(Cell{fmt::format("{:.2f}", times.speedup()), false});
+    const double speedup = times.speedup();
+    cells.push_back(Cell{std::isnan(speedup) ? "-" : fmt::format("{:.2f}", speedup), false});
     table.add_row(std::move(cells));
   };
   add("all", own.all);
@@ -120,12 +140,14 @@ Json own_json(const OwnResult& own) {
   const auto times = [](const CallTimes& of) {
     return Json{{"problems", of.problems},
                 {"calls", of.calls},
-                {"today_us", of.today_us},
+                {"today_us", std::isnan(of.today_us) ? Json(nullptr) : Json(of.today_us)},
                 {"kernelscout_us", of.model_us},
                 {"fastest_us", of.oracle_us},
                 {"model_before_us", of.before_us ? Json(*of.before_us) : Json(nullptr)}};
   };
   return {{"today", own.today},
+          {"library", own.library.empty() ? Json(nullptr) : Json(own.library)},
+          {"refused", own.refused.empty() ? Json(nullptr) : Json(own.refused)},
           {"given", own.given},
           {"measured", own.measured},
           {"trained_on", own.trained_on},
@@ -184,6 +206,17 @@ void print_tuned(const TunedOp& done, const TuneRequest& request, const fs::path
              shell_word(model_of(done).string()));
 }
 
+void warn_of_load(const TunedOp& done) {
+  if (done.busy.empty()) return;
+  const bool installed = done.verdict.why_not.empty();
+  fmt::print(
+      stderr,
+      "kscout tune: warning: the times are of a busy machine, and the model learned them: {}, then {}\n",
+      done.busy,
+      installed ? fmt::format("remove {} and tune again", model_of(done).string())
+                : std::string("tune again with --restart"));
+}
+
 std::string tuned_json(const TunedOp& done, const fs::path& report) {
   Json json = Json::parse(evaluation_json(done.verdict.candidate));
   const bool installed = done.verdict.why_not.empty();
@@ -207,6 +240,13 @@ std::string tuned_json(const TunedOp& done, const fs::path& report) {
       {"layouts", words_of(verdict.new_layouts)},
       {"problems", on_new ? on_new->evaluation.results.size() : 0},
       {"efficiency_mean", on_new ? Json(100 * on_new->evaluation.overall.mean) : Json(nullptr)}};
+  const Load& load = done.load;
+  json["load"] = nullptr;
+  if (load.seconds > 0)
+    json["load"] = {{"cpus", load.cpus},
+                    {"others", std::isnan(load.others) ? Json(nullptr) : Json(load.others)},
+                    {"throttled", load.throttled},
+                    {"busy", done.busy.empty() ? Json(nullptr) : Json(done.busy)}};
   json["own_problems"] = done.own ? own_json(*done.own) : Json(nullptr);
   json["model_before"] = nullptr;
   if (!done.before.empty()) {

@@ -372,13 +372,13 @@ void OpTune::evaluate_own_problems(TunedOp& done, const MeasurementTable& measur
   OwnRequest request{.problems = options_.own_problems(op_),
                      .against = options_.compared_with(),
                      .rules = options_.rules,
+                     .max_load = options_.max_load,
                      .before = installed_.model.string(),
                      .held_out = options_.held_out,
                      .seed = kHeldOutSeed,
                      .by = operation(op_).tune_split};
   if (request.problems.empty()) return;
-  done.own = evaluate_own(request, folder_.candidate(), measured);
-  const CallTimes& all = done.own->all;
+  const CallTimes& all = done.own.emplace(evaluate_own(request, folder_.candidate(), measured)).all;
   if (!all.before_us || options_.replace) return;
   done.verdict.why_not =
       *all.before_us < all.model_us

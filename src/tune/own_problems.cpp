@@ -27,8 +27,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool is_blas(Against against) { return against == Against::openblas || against == Against::onednn; }
-
 /// The choice of a model for a problem.
 struct OwnChoice {
   KernelConfig pick, oracle;
@@ -95,14 +93,18 @@ class DefaultTimes {
   std::vector<std::pair<Signature, KernelConfig>> defaults_;
 };
 
+/// Of a problem: with the library, with the model's choice, with the fastest config.
+struct Times {
+  double library_us, pick_us, oracle_us;
+};
+/// The times of a problem, which is given by its index; throws why it has none.
+using TimeOf = std::function<Times(std::size_t problem, const OwnChoice& choice)>;
+
 /// Times a library, a model's choice and the fastest config, interleaved.
 class BlasTimes {
  public:
   explicit BlasTimes(Against against) : library_(blas_backend(word(against))), bench_(kProtocol, 1) {}
 
-  struct Times {
-    double library_us, pick_us, oracle_us;
-  };
   /// Throws what keeps the library from the problem.
   Times time(const Problem& problem, const OwnChoice& choice) {
     if (const std::string why = library_.refusal(problem, {}); !why.empty())
@@ -135,8 +137,7 @@ class BlasTimes {
   ProblemBench bench_;
 };
 
-void add_call_times(CallTimes& sum, double calls, const BlasTimes::Times& times,
-                    std::optional<double> before_us) {
+void add_call_times(CallTimes& sum, double calls, const Times& times, std::optional<double> before_us) {
   sum.before_us = sum.problems == 0 ? std::optional(0.0) : sum.before_us;
   ++sum.problems;
   sum.calls += calls;
@@ -148,7 +149,34 @@ void add_call_times(CallTimes& sum, double calls, const BlasTimes::Times& times,
       sum.before_us && before_us ? std::optional(*sum.before_us + calls * *before_us) : std::nullopt;
 }
 
+/// Adds up the times of all problems of a table.
+OwnResult add_up(OwnResult result, const OwnRequest& request, const MeasurementTable& own,
+                 const OwnChoices& now, const OwnChoices& before, const TimeOf& time) {
+  for (std::size_t i = 0; i < own.problems.size(); ++i) {
+    const Problem& problem = own.problems[i];
+    const bool is_held_out = group_fraction(problem, request.seed, request.by) < request.held_out;
+    if (!is_held_out) ++result.trained_on;
+    try {
+      const auto found = now.find(problem);
+      if (found == now.end()) fail(Errc::unsupported, "the model has no choice that ran");
+      const OwnChoice& choice = found->second;
+      const Times times = time(i, choice);
+      std::optional<double> before_us;
+      // A library is timed anew, at another moment: scaled to the sweep's time of the model's choice.
+      if (const auto old = before.find(problem); old != before.end())
+        before_us = old->second.pick_us * times.pick_us / choice.pick_us;
+      add_call_times(result.all, problem.weight(), times, before_us);
+      if (is_held_out) add_call_times(result.held_out, problem.weight(), times, before_us);
+    } catch (const Error& error) {
+      if (result.left_out++ == 0) result.reason = fmt::format("{}: {}", print(problem), error.what());
+    }
+  }
+  return result;
+}
+
 }  // namespace
+
+bool is_blas(Against against) { return against == Against::openblas || against == Against::onednn; }
 
 std::string leave_out_uncomputable(std::vector<Problem>& problems, const std::string& provider,
                                    const Device& device, const std::string& rules) {
@@ -196,45 +224,34 @@ OwnResult evaluate_own(const OwnRequest& request, const fs::path& model, const M
   const OwnChoices now = choices_of(model, own);
   OwnChoices before;
   if (!request.before.empty()) before = choices_of(request.before, own);
-  std::optional<BlasTimes> blas;
-  if (is_blas(request.against)) blas.emplace(request.against);
-  DefaultTimes defaults(own, request.against, request.rules);
-  for (std::size_t i = 0; i < own.problems.size(); ++i) {
-    const Problem& problem = own.problems[i];
-    const bool is_held_out = group_fraction(problem, request.seed, request.by) < request.held_out;
-    if (!is_held_out) ++result.trained_on;
-    const auto leave_out = [&](const std::string& why) {
-      if (result.left_out++ == 0) result.reason = fmt::format("{}: {}", print(problem), why);
-    };
-    const auto found = now.find(problem);
-    if (found == now.end()) {
-      leave_out("the model has no choice that ran");
-      continue;
-    }
-    const OwnChoice& choice = found->second;
-    BlasTimes::Times times{Measurement::unknown, choice.pick_us, choice.oracle_us};
-    try {
-      if (blas) {
-        times = blas->time(problem, choice);
-      } else {
-        times.library_us = defaults.time_us(i);
-      }
-    } catch (const Error& error) {
-      leave_out(error.what());
-      continue;
-    }
-    if (!std::isfinite(times.library_us)) {
-      leave_out(fmt::format("{} did not run", result.today));
-      continue;
-    }
-    std::optional<double> before_us;
-    // The library is timed anew, at another moment: scaled to the sweep's time of the model's choice.
-    if (const auto old = before.find(problem); old != before.end())
-      before_us = old->second.pick_us * times.pick_us / choice.pick_us;
-    add_call_times(result.all, problem.weight(), times, before_us);
-    if (is_held_out) add_call_times(result.held_out, problem.weight(), times, before_us);
+  const auto sums = [&](const TimeOf& time) { return add_up(result, request, own, now, before, time); };
+  if (!is_blas(request.against)) {
+    DefaultTimes defaults(own, request.against, request.rules);
+    return sums([&](std::size_t i, const OwnChoice& choice) -> Times {
+      const double library_us = defaults.time_us(i);
+      if (!std::isfinite(library_us)) fail(Errc::unsupported, "{} did not run", result.today);
+      return {library_us, choice.pick_us, choice.oracle_us};
+    });
   }
-  return result;
+  result.library = blas_backend(word(request.against)).versions();
+  std::string busy = busy_text(request.load_during(wait_a_second), request.max_load);
+  if (busy.empty()) {
+    OwnResult compared;
+    const Load load = request.load_during([&] {
+      BlasTimes blas(request.against);
+      compared =
+          sums([&](std::size_t i, const OwnChoice& choice) { return blas.time(own.problems[i], choice); });
+    });
+    busy = busy_text(load, request.max_load);
+    if (busy.empty()) return compared;
+  }
+  result.refused = fmt::format(
+      "{}, then repeat the command, with a small --budget: what was measured is kept. --max-load 1 compares "
+      "all the same",
+      busy);
+  return sums([](std::size_t, const OwnChoice& choice) -> Times {
+    return {Measurement::unknown, choice.pick_us, choice.oracle_us};
+  });
 }
 
 void check_against(Against against, Op op, std::string_view backend) {

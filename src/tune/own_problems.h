@@ -10,6 +10,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,6 +19,7 @@
 
 #include <kscout/measurement.h>
 
+#include "measure/load_watch.h"
 #include "op/problem_sets.h"
 
 namespace kscout {
@@ -29,11 +32,15 @@ struct EnumWords<Against> {
   static constexpr std::array<std::string_view, 4> words = {"default", "openblas", "onednn", "cublaslt"};
 };
 
+/// Whether it is a library of the CPU, which is timed after the sweep.
+bool is_blas(Against against);
+
 /// Sums over problems, each with its calls. Only problems of which every time is known count.
 struct CallTimes {
   std::size_t problems = 0;
   double calls = 0;
-  double today_us = 0, model_us = 0, oracle_us = 0;
+  double today_us = 0;  ///< NaN: the comparison was refused
+  double model_us = 0, oracle_us = 0;
   std::optional<double> before_us = {};  ///< with the choices of the model before; nothing without one
 
   /// How many times as fast as today.
@@ -41,9 +48,15 @@ struct CallTimes {
 };
 
 struct OwnResult {
-  std::string today;         ///< what today_us is of: "openblas", "the default config of rule set 'default'"
-  std::size_t given = 0;     ///< problems of the operation
-  std::size_t measured = 0;  ///< of them
+  std::string today;  ///< what today_us is of: "openblas", "the default config of rule set 'default'"
+  /// Of a library of the CPU: its file, its release and, where the library says it, the kernels that it chose
+  /// for this CPU (Backend::versions() of blas_backend()).
+  std::map<std::string, std::string> library = {};
+  /// Why a library of the CPU is not compared, with the remedy; empty when it is. The sums are then those of
+  /// the sweep.
+  std::string refused = {};
+  std::size_t given = 0;       ///< problems of the operation
+  std::size_t measured = 0;    ///< of them
   std::size_t trained_on = 0;  ///< measured ones of sizes that the model was trained on
   std::size_t left_out = 0;    ///< measured ones that `all` lacks
   std::string reason = {};     ///< why the first of those is left out
@@ -54,11 +67,14 @@ struct OwnResult {
 struct OwnRequest {
   std::vector<Problem> problems;  ///< of one operation, each once; the weight is the number of calls
   Against against = Against::default_config;
-  std::string rules;   ///< whose default config counts as today
+  std::string rules;  ///< whose default config counts as today
+  /// Libraries of the CPU are compared only while other processes keep at most this share of the CPUs busy.
+  double max_load = kMaxBusyShare;
   std::string before;  ///< model folder; empty: none
   double held_out = 0;
   std::uint64_t seed = 1;
   SplitBy by = SplitBy::sizes;
+  std::function<Load(const std::function<void()>&)> load_during = kscout::load_during;  ///< tests replace it
 };
 
 /// Removes the problems whose signature no config of a rule set computes on a device. Returns why the first
@@ -71,7 +87,8 @@ MeasurementTable rows_of_problems(const MeasurementTable& table, const std::vect
 
 /// Evaluates a model on the caller's own problems among the measurements. The times of kernels are those of
 /// the table. Libraries of the CPU are timed here, interleaved with the model's choice and the fastest
-/// config, all three times anew. Throws unsupported when the library is missing.
+/// config, all three times anew; on a busy machine the comparison is refused, because the library and the
+/// kernels lose different shares of their speed there. Throws unsupported when the library is missing.
 OwnResult evaluate_own(const OwnRequest& request, const std::filesystem::path& model,
                        const MeasurementTable& table);
 

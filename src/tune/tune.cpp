@@ -53,6 +53,8 @@ void check_request(const TuneRequest& request) {
          request.budget_s, ops.size(), ops.size() == 1 ? "" : "s");
   check_backend(request);
   if (!(request.max_gflop >= 0)) fail(Errc::invalid_argument, "--max-gflop {}: 0 or more", request.max_gflop);
+  if (!(request.max_load >= 0))
+    fail(Errc::invalid_argument, "--max-load {}: a share of 0 to 1", request.max_load);
   if (!(request.held_out >= 0.05))
     fail(Errc::invalid_argument, "--held-out {}: a share of 0.05 to 0.9", request.held_out);
   if (request.against && request.problems.empty())
@@ -73,6 +75,17 @@ void check_request(const TuneRequest& request) {
     for (const Op op : ops) known += (known.empty() ? "" : "; ") + layouts_text(op);
     fail(Errc::invalid_argument, "--layout {}: no operation to tune has it ({})", word(layout), known);
   }
+}
+
+/// The comparison with a library of the CPU comes after all measuring: says early that it may be refused.
+void warn_before_comparison(const TuneRequest& request, const TuneProgress& progress) {
+  if (!progress.note || request.problems.empty() || !is_blas(request.compared_with())) return;
+  const std::string busy = busy_text(load_during(wait_a_second), request.max_load);
+  if (busy.empty()) return;
+  progress.note(
+      fmt::format("warning: {}. The comparison with {}, after the measuring, is refused on a busy "
+                  "machine",
+                  busy, word(request.compared_with())));
 }
 
 }  // namespace
@@ -108,20 +121,32 @@ TuneResult tune(const TuneRequest& asked, const TuneProgress& progress) {
   const Device device = request.on_gpu() ? backend(request.backend).device() : detect_cpu();
   if (request.rules.empty()) request.rules = request.on_gpu() ? kMeasuredRules : "default";
   if (request.worker.empty()) request.worker = default_worker();
+  // Runs the sweeps, and watches the load meanwhile.
+  Load load;
+  TuneProgress watched = progress;
+  watched.sweep = [&](const SweepPlan& plan, const SweepOptions& options) {
+    SweepReport report = progress.sweep(plan, options);
+    load = joined(load, report.load);
+    return report;
+  };
   // All operations are checked, and their folders locked, before the first one is measured.
   std::vector<std::unique_ptr<OpTune>> tunes;
   for (const Op op : ops) {
-    tunes.push_back(std::make_unique<OpTune>(op, request, progress, device,
+    tunes.push_back(std::make_unique<OpTune>(op, request, watched, device,
                                              request.budget_s / static_cast<double>(ops.size())));
   }
+  warn_before_comparison(request, progress);
   double left_s = request.budget_s;
   TuneResult result;
   for (std::size_t i = 0; i < ops.size(); ++i) {
     const double share_s = std::max(left_s / static_cast<double>(ops.size() - i), 1.0);
+    load = {};
     try {
-      result.tuned.push_back(tunes[i]->run(share_s));
-      left_s -= result.tuned.back().measured_s;
-      if (progress.done) progress.done(result.tuned.back());
+      TunedOp& tuned = result.tuned.emplace_back(tunes[i]->run(share_s));
+      left_s -= tuned.measured_s;
+      tuned.load = load;
+      if (!request.on_gpu()) tuned.busy = busy_text(load, request.max_load);
+      if (progress.done) progress.done(tuned);
     } catch (const Error& error) {
       if (ops.size() == 1) throw;
       if (progress.note) progress.note(fmt::format("{}: {}", word(ops[i]), error.what()));

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "evaluate/evaluate_model.h"
+#include "measure/load_watch.h"
 #include "sweep/sweep.h"
 #include "train/train.h"
 #include "tune/by_class.h"
@@ -48,6 +49,9 @@ struct TuneRequest {
   /// The caller's own problems, of any operations: measured first; the model is evaluated on them, weighted
   /// by calls.
   std::vector<Problem> problems = {};
+  /// Share of the CPUs that other processes may keep busy: beyond it, times and the comparison with a library
+  /// of the CPU are not trusted. 1: any.
+  double max_load = kMaxBusyShare;
   std::optional<Against> against = {};  ///< nothing: the default config; on a GPU the library's first choice
 
   /// The layouts to measure of an operation: those of `layouts` that it has, else its defaults; on a GPU the
@@ -82,6 +86,8 @@ struct TunedOp {
   std::string chosen_among = {};  ///< "rule set 'default'", or "the library's list"
   double measured_s = 0;          ///< by this tune
   std::size_t new_problems = 0;   ///< measured by this tune
+  Load load = {};                 ///< of the CPUs while this tune measured
+  std::string busy = {};  ///< why the CPUs were too busy then; empty: they were not, or a GPU measured
   /// Of all measurements, those of earlier tunes included.
   std::size_t training_problems = 0, held_out_problems = 0, configs = 0, rows = 0;
   double smallest_gflop = std::numeric_limits<double>::infinity(), largest_gflop = 0;  ///< trained on

@@ -1,6 +1,12 @@
 #include "tune/tune.h"
 
+#include <cmath>
+#include <cstdlib>
 #include <filesystem>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -105,6 +111,70 @@ TEST(Tune, OwnProblemsAreMeasuredAndTheirCallsAddedUp) {
   EXPECT_NEAR(*again.own->all.before_us, done.own->all.model_us, 1e-6 * done.own->all.model_us);
 }
 
+TEST(Tune, SaysThatTheMachineWasBusyWhileItMeasured) {
+  const test::TemporaryFolder folder;
+  TuneRequest request = small_tune(folder / "model");
+  const TuneProgress progress{.sweep = [](const SweepPlan& plan, const SweepOptions& options) {
+    SweepReport report = run_sweep(plan, options);
+    report.load = {.cpus = 4, .others = 2, .seconds = 2};
+    return report;
+  }};
+  const TunedOp done = tune(request, progress).tuned.front();
+  EXPECT_EQ(done.busy, "other processes kept 2 of 4 CPUs busy, 50 % (limit 10 %); stop them");
+  EXPECT_EQ(done.load.others, 2);
+  EXPECT_TRUE(done.verdict.why_not.empty()) << "the model is installed all the same";
+  request.max_load = 0.6;
+  request.replace = true;
+  EXPECT_EQ(tune(request, progress).tuned.front().busy, "");
+}
+
+TEST(Tune, RefusesToCompareWithALibraryOnABusyMachine) {
+  setenv("KSCOUT_OPENBLAS", paths::stand_in_blas, 1);
+  const test::TemporaryFolder folder;
+  TuneRequest tuned = small_tune(folder / "model");
+  tuned.problems = {parse_any_problem("gemm:64x96x128"), parse_any_problem("gemm:33x17x65")};
+  const TunedOp done = tune(tuned).tuned.front();
+  const MeasurementTable table = read_dataset(done.target / kKeptMeasurements);
+
+  OwnRequest request{
+      .problems = tuned.own_problems(Op::gemm), .against = Against::openblas, .rules = "tiny", .before = {}};
+  // The load before the comparison, and during it.
+  std::vector<double> others;
+  std::size_t looks = 0, worked = 0;
+  request.load_during = [&](const std::function<void()>& work) {
+    if (looks == 1) {
+      work();
+      ++worked;
+    }
+    return Load{.cpus = 2, .others = others.at(looks++), .seconds = 1};
+  };
+  const auto compare = [&](std::vector<double> loads) {
+    others = std::move(loads);
+    looks = worked = 0;
+    const OwnResult result = evaluate_own(request, done.target, table);
+    EXPECT_EQ(looks, others.size());
+    EXPECT_EQ(result.library.at("release"), "0.3.99");
+    EXPECT_EQ(result.all.problems, 2u);
+    return result;
+  };
+  const OwnResult idle = compare({0.1, 0.1});
+  EXPECT_EQ(idle.refused, "");
+  EXPECT_GT(idle.all.today_us, 0);
+  for (const auto& loads : {std::vector{1.0}, std::vector{0.1, 1.0}}) {
+    const OwnResult busy = compare(loads);
+    EXPECT_EQ(worked, loads.size() - 1) << "a busy machine is not asked for times";
+    EXPECT_TRUE(std::isnan(busy.all.today_us));
+    // The sums of the sweep remain.
+    EXPECT_DOUBLE_EQ(busy.all.model_us, done.own->all.model_us);
+    EXPECT_DOUBLE_EQ(busy.all.oracle_us, done.own->all.oracle_us);
+    EXPECT_EQ(busy.refused,
+              "other processes kept 1 of 2 CPUs busy, 50 % (limit 10 %); stop them, then repeat the command, "
+              "with a small --budget: what was measured is kept. --max-load 1 compares all the same");
+  }
+  request.max_load = 1;
+  EXPECT_EQ(compare({2, 2}).refused, "");
+}
+
 TEST(Tune, GoesOnUntilThereIsEnoughForAModel) {
   const test::TemporaryFolder folder;
   // A machine that is too busy to measure anything in many times the budget.
@@ -142,6 +212,7 @@ TEST(Tune, RefusesBadRequestsBeforeItMeasures) {
     test::expect_error(Errc::invalid_argument, why, [&] { tune(request); });
   };
   refuses("1 or more for each of 1 operation", [](TuneRequest& r) { r.budget_s = 0.5; });
+  refuses("--max-load -1: a share of 0 to 1", [](TuneRequest& r) { r.max_load = -1; });
   refuses("--held-out 0: a share", [](TuneRequest& r) { r.held_out = 0; });
   refuses("--layout nhwgc: no operation to tune has it (gemm: ",
           [](TuneRequest& r) { r.layouts = {Layout::nhwgc}; });
