@@ -99,7 +99,7 @@ Versions onednn_versions(void* library) {
   struct Version {
     int major, minor, patch;  // others follow
   };
-  // dnnl_cpu_isa_t, those values that mean the same in every release.
+  // dnnl_cpu_isa_t, those values that have one meaning over all releases; AMX has another one in release 2.
   static const std::map<int, const char*> kIsas = {{0x1, "sse41"},
                                                    {0x3, "avx"},
                                                    {0x7, "avx2"},
@@ -107,6 +107,7 @@ Versions onednn_versions(void* library) {
                                                    {0x67, "avx512_core_vnni"},
                                                    {0xe7, "avx512_core_bf16"},
                                                    {0x1ef, "avx512_core_fp16"},
+                                                   {0x3e7, "avx512_core_amx"},
                                                    {0xfef, "avx512_core_amx"},
                                                    {0x1fef, "avx512_core_amx_fp16"}};
   Versions versions = file_of(dlsym(library, "dnnl_sgemm"));
