@@ -477,9 +477,10 @@ void setup_sweep(CLI::App& verb) {
   verb.add_option("--also", options->guided.also,
                   "--model: configs for which this formula holds are measured besides")
       ->needs(model);
-  verb.add_option("--few-above", options->few_above_ms,
-                  "of problems whose calls are expected to take longer, in ms, measure a few configs only: the "
-                  "fastest by the device's model (or --model) and by the analytic cost, and some drawn ones")
+  verb.add_option(
+          "--few-above", options->few_above_ms,
+          "of problems whose calls are expected to take longer, in ms, measure a few configs only: the "
+          "fastest by the device's model (or --model) and by the analytic cost, and some drawn ones")
       ->check(not_negative(), "NONNEGATIVE");
   verb.add_option("--max-problems", options->plan.max_problems, "max problems, drawn by the seed; 0 = all")
       ->capture_default_str();

@@ -1,7 +1,6 @@
 #include "measure/problem_bench.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 #include <random>
@@ -22,18 +21,18 @@ struct Thoroughness {
   /// Before the rounds, every config whose fastest sample is within this factor of the best gets another
   /// screening sample. The first screening sample is for all configs, because a lost time slice may have
   /// spoilt the sample of pass 1.
-  std::array<double, 2> screening_factors;
+  std::vector<double> screening_factors;
   double contender_factor;     ///< configs within this factor of the best may become contenders
   std::size_t min_contenders;  ///< minimum number of contenders, whatever their time
   std::int32_t min_rounds;     ///< fewer rounds are meaningless on a machine with other load
 };
-constexpr Thoroughness kThorough{{6, 4}, 2.5, 12, 8};
-/// Of calls of kDearUs and more (protocol.h).
-constexpr Thoroughness kThrifty{{1.3, 1.15}, 1.15, 4, 4};
 constexpr double kPatience = 2;       // rounds end at this multiple of their budget
 constexpr std::size_t kPackings = 3;  // of one filter, to time them
 
-const Thoroughness& thoroughness(double best_us) { return best_us < kDearUs ? kThorough : kThrifty; }
+const Thoroughness& thoroughness(double best_us) {
+  static const Thoroughness usual{{6, 4}, 2.5, 12, 8}, of_dear_calls{{1.15}, 1.15, 4, 3};
+  return best_us < kDearUs ? usual : of_dear_calls;
+}
 
 /// Converts an exception of a backend to an outcome.
 Outcome failed(const std::exception& error, std::int32_t pass, CacheState cache) {

@@ -52,7 +52,7 @@ inline double prune_limit_us(const Protocol& protocol, double best_us) noexcept 
 }
 /// Longest sample of pass 1 of a config that gets a second pass.
 inline double contender_limit_us(const Protocol& protocol, double best_us) noexcept {
-  constexpr double kFactorOfDear = 1.5;
+  constexpr double kFactorOfDear = 1.3;
   return best_us >= kDearUs ? kFactorOfDear * best_us : prune_limit_us(protocol, best_us);
 }
 

@@ -19,14 +19,14 @@ struct Winner {
 
 /// The configs of a problem that are measured.
 struct GuidedBy {
-  double above_us = 0;       ///< of problems of shorter calls (expected_call_us) every config is measured
-  std::string model;         ///< model folder or .ksf file; empty: none
-  std::size_t top = 8;       ///< those that the model expects to be the fastest
-  std::size_t analytic = 0;  ///< those of the lowest analytic cost
-  std::size_t drawn = 0;     ///< drawn by the seed, so that a model also learns what is slow
+  double above_us = 0;        ///< of problems of shorter calls (expected_call_us) every config is measured
+  std::string model;          ///< model folder or .ksf file; empty: none
+  std::size_t top = 8;        ///< those that the model expects to be the fastest
+  std::size_t analytic = 0;   ///< those of the lowest analytic cost
+  std::size_t drawn = 0;      ///< drawn by the seed, so that a model also learns what is slow
   bool with_default = false;  ///< and the family's default config
   std::vector<KernelConfig> always = {};
-  std::string also;          ///< formula over `c. d. s.`: those for which it holds; empty: none
+  std::string also;  ///< formula over `c. d. s.`: those for which it holds; empty: none
   /// The fastest configs of the problems that are most alike, among these.
   std::size_t of_similar = 4;
   std::vector<Winner> winners = {};

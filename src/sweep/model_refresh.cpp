@@ -67,11 +67,11 @@ std::vector<Problem> problems_of(const Signature& signature) {
   };
   for (const auto& [m, n, k] : kSpecial) add(m, n, k);
   for (const auto& source : operation(Op::gemm).tuning_problems({.op = Op::gemm,
-                                                                 .dtype = signature.dtype_a,
-                                                                 .layouts = {signature.layout},
-                                                                 .max_gflop = kAskedGflop,
-                                                                 .max_bytes = kAskedBytes,
-                                                                 .count = kAsked})) {
+                            .dtype = signature.dtype_a,
+                            .layouts = {signature.layout},
+                            .max_gflop = kAskedGflop,
+                            .max_bytes = kAskedBytes,
+                            .count = kAsked})) {
     for (const Problem& drawn : source) {
       const ImplicitGemm p = product_of(drawn);
       add(p.m, p.n, p.k);

@@ -132,7 +132,8 @@ std::array<Summary, kSizeClasses> by_size_class(const fs::path& folder, const Co
   const ModelEvaluation evaluated = evaluate_model(folder, held_out, how);
   std::array<Summary, kSizeClasses> classes{};
   for (const Slice& slice : evaluated.evaluation.slices) {
-    if (slice.by == kSizeSlice) classes[static_cast<std::size_t>(parse<SizeClass>(slice.value))] = slice.summary;
+    if (slice.by == kSizeSlice)
+      classes[static_cast<std::size_t>(parse<SizeClass>(slice.value))] = slice.summary;
   }
   return classes;
 }
@@ -150,8 +151,8 @@ std::optional<std::array<ClassTrees, kSizeClasses>> keep_best_trees(const TreesT
   std::array<ClassTrees, kSizeClasses> kept;
   for (std::size_t of = 0; of < kSources; ++of) {
     if (forests[of]) write_forest(models.candidate, candidate.data(), *forests[of]);
-    const auto reached = forests[of] ? by_size_class(models.candidate, held_out)
-                                     : std::array<Summary, kSizeClasses>{};
+    const auto reached =
+        forests[of] ? by_size_class(models.candidate, held_out) : std::array<Summary, kSizeClasses>{};
     for (std::size_t c = 0; c < kSizeClasses; ++c) {
       const bool known = forests[of] && reached[c].problems > 0;
       kept[c].mean[of] = known ? reached[c].mean : std::numeric_limits<double>::quiet_NaN();

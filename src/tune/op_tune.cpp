@@ -24,6 +24,7 @@
 #include "sweep/journal.h"
 #include "tune/library_configs.h"
 #include "tune/stages.h"
+#include "tune/target.h"
 
 namespace kscout {
 
@@ -44,8 +45,8 @@ constexpr std::size_t kAskedProblems = 300;
 constexpr double kPilotShare = 0.3;
 constexpr double kPilotPruneFactor = 2;
 constexpr std::size_t kMinPilot = 30;
-/// Of problems with longer calls a few configs are measured: more problems are worth more.
-constexpr double kFewAboveUs = 1000;
+/// Of problems with longer calls a few configs are measured, because more problems are worth more.
+constexpr double kFewAboveUs = 50;
 /// A sweep of a stage takes this long at least; a share of the budget below this stays unused.
 constexpr double kLeastStageS = 0.2, kUnusedShare = 0.05;
 /// More threads make training no faster.
@@ -94,54 +95,6 @@ std::string missing_for_model(Op op, const TableParts& parts) {
   if (training >= 2 && held_out >= 1) return {};
   return fmt::format("{} {}s to train on and {} to evaluate on, at least 2 and 1 are needed", training,
                      of.split_noun, held_out);
-}
-
-/// The schema of --schema for the operation, or its default schema: that of the model for any CPU when the
-/// training starts from it.
-Schema tune_schema(Op op, const TuneRequest& options, bool after_shared = false) {
-  const std::string provider(kscout::backend(options.backend).provider_for(op));
-  if (options.schema.empty()) {
-    const DeviceKind kind = options.on_gpu() ? DeviceKind::gpu : DeviceKind::cpu;
-    const std::string usual =
-        after_shared ? any_cpu_schema(op) : std::string(default_schema(op, provider, kind));
-    return Schema::find(usual).for_op(op);
-  }
-  const Schema schema = Schema::named(options.schema);
-  const SchemaData& data = schema.data();
-  if (same_operation(data.op, op) && (data.provider.empty() || data.provider == provider))
-    return schema.for_op(op);
-  fail(Errc::invalid_argument, "--schema {}: it is of {} {}; tune measures {} of provider {}", options.schema,
-       word(data.op), data.provider.empty() ? "problems" : "kernels of provider " + data.provider, word(op),
-       provider);
-}
-
-/// With several operations, --out is the folder of their models, as a folder of KSCOUT_MODEL_PATH is.
-fs::path target_of(Op op, const TuneRequest& options, const Device& device) {
-  const std::string name = model_folder_name(op, options.dtype, device);
-  if (options.out.empty()) {
-    const fs::path own = user_model_folder();
-    if (own.empty())
-      fail(Errc::invalid_argument, "{}: set HOME, or name a folder with --out",
-           no_user_folder("XDG_DATA_HOME"));
-    return real_model_folder(own / name);
-  }
-  if (options.ops.size() == 1) return real_model_folder(options.out);
-  if (fs::exists(fs::path(options.out) / "model.ksf")) {
-    fail(Errc::invalid_argument,
-         "--out {}: is a model; with several operations --out is the folder of their models, so name another",
-         options.out);
-  }
-  return real_model_folder(fs::path(options.out) / name);
-}
-
-/// The folder to install to, after all checks that need no measurements.
-fs::path checked_target(Op op, const TuneRequest& options, const Device& device) {
-  if (!options.on_gpu() || options.rules != kMeasuredRules)
-    find_rules(kscout::backend(options.backend).provider_for(op), op, options.rules);
-  tune_schema(op, options);
-  fs::path target = target_of(op, options, device);
-  check_model_folder(target);
-  return target;
 }
 
 }  // namespace
@@ -274,10 +227,10 @@ std::size_t OpTune::measure_own(double budget_s) {
   if (const auto weightiest = weightiest_of(*own_plan_, budget_s); weightiest.size() < all)
     own_plan_ = plan_for(weightiest, 0, shortlist_);
   const std::size_t now = own_plan_->problems.size();
-  note(fmt::format("{}: first measures {} problems of --problems{}{}", word(op_), now,
-                   now < all ? fmt::format(", which take most of the time; {} are left for a later tune", all - now)
-                             : "",
-                   own_plan_->left_out.empty() ? "" : "; left out: " + left_out_text(own_plan_->left_out)));
+  note(fmt::format(
+      "{}: first measures {} problems of --problems{}{}", word(op_), now,
+      now < all ? fmt::format(", which take most of the time; {} are left for a later tune", all - now) : "",
+      own_plan_->left_out.empty() ? "" : "; left out: " + left_out_text(own_plan_->left_out)));
   measure(*own_plan_, budget_s);
   return problems_of_all({tables_.back()}).size();
 }
@@ -291,8 +244,9 @@ std::size_t OpTune::measure_drawn(double budget_s, std::size_t max_problems) {
     if (new_problems() > 0 && (left_s <= 0 || new_problems() == max_problems)) break;
     const double share_s = std::max(stage.share * left_s, kLeastStageS);
     const double share_of_problems = stage.share * static_cast<double>(max_problems - new_problems());
-    plan_ = plan_for(stage.problems,
-                     max_problems == 0 ? 0 : static_cast<std::size_t>(std::ceil(share_of_problems)), shortlist_);
+    plan_ =
+        plan_for(stage.problems,
+                 max_problems == 0 ? 0 : static_cast<std::size_t>(std::ceil(share_of_problems)), shortlist_);
     note(fmt::format("{}: {} configs of {}, {} problems of {} to draw from, {:.0f} s", word(op_),
                      plan_.configs.size(), chosen_among(), plan_.problems.size(), stage.name, share_s));
     measure(plan_, share_s);
@@ -486,13 +440,13 @@ void OpTune::check_comparable(const std::set<Layout>& layouts) const {
 
 void OpTune::measure(const SweepPlan& plan, double budget_s) {
   const fs::path folder = folder_.new_sweep();
-  const SweepReport report = progress_.sweep(
-      plan, {.folder = folder,
-             .worker = options_.worker,
-             .workers = options_.on_gpu() ? measured_backend(options_.backend)->devices() : 1,
-             .budget_s = budget_s,
-             .whole_problems = true,
-             .stop = progress_.stop});
+  const SweepReport report =
+      progress_.sweep(plan, {.folder = folder,
+                             .worker = options_.worker,
+                             .workers = options_.on_gpu() ? measured_backend(options_.backend)->devices() : 1,
+                             .budget_s = budget_s,
+                             .whole_problems = true,
+                             .stop = progress_.stop});
   if (report.ended == "interrupted") throw TuneStopped{folder_.path()};
   tables_.push_back(read_sweep(folder));
 }

@@ -12,8 +12,8 @@
 
 #include "dataset/dataset.h"
 #include "dataset/operations.h"
-#include "tune/tune.h"
 #include "tune/stages.h"
+#include "tune/tune.h"
 #include "tune/tune_folder.h"
 
 namespace kscout {
@@ -95,9 +95,9 @@ class OpTune {
   InstalledModel installed_;
   std::vector<Problem> own_;              ///< the caller's own problems that some config computes
   std::vector<MeasurementTable> tables_;  ///< measured before
-  std::string shortlist_;              ///< text of a rule set to measure instead of --rules; empty: none
-  SweepPlan plan_;                     ///< of the newest sweep
-  std::optional<SweepPlan> own_plan_;  ///< nothing when no own problem is left to measure
+  std::string shortlist_;                 ///< text of a rule set to measure instead of --rules; empty: none
+  SweepPlan plan_;                        ///< of the newest sweep
+  std::optional<SweepPlan> own_plan_;     ///< nothing when no own problem is left to measure
 };
 
 }  // namespace kscout

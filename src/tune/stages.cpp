@@ -20,7 +20,7 @@ constexpr std::array<double, kSizeClasses> kShares = {0.2, 0.25, 0.3, 0.25};
 /// A stage is worth its share when that pays for so many of its problems.
 constexpr double kFewestProblems = 3;
 /// What a large problem costs (GuidedBy), in calls of its fastest config.
-constexpr double kCallsPerProblem = 80;
+constexpr double kCallsPerProblem = 60;
 constexpr double kShareOfPeak = 0.7, kUnknownPeakGflops = 100;
 
 /// The operations of the largest problem that a share of the budget pays for.
@@ -59,8 +59,9 @@ std::vector<TuneStage> tune_stages(Op op, const TuneRequest& request, const Devi
                                    const std::unordered_set<Problem>& measured) {
   const double minutes = budget_s / 60;
   if (request.on_gpu()) {
-    const LargestProblem limits{request.max_gflop > 0 ? request.max_gflop : std::clamp(100 * minutes, 100.0, 1000.0),
-                        std::clamp(2e8 * minutes, 1e8, 2e9)};
+    const LargestProblem limits{
+        request.max_gflop > 0 ? request.max_gflop : std::clamp(100 * minutes, 100.0, 1000.0),
+        std::clamp(2e8 * minutes, 1e8, 2e9)};
     std::vector<Problem> problems;
     for (const auto& source : drawn_problems(op, request, limits, budget_s, measured))
       problems.insert(problems.end(), source.begin(), source.end());
@@ -68,7 +69,7 @@ std::vector<TuneStage> tune_stages(Op op, const TuneRequest& request, const Devi
   }
   const double affordable = affordable_gflop(op, device, kShares.back() * budget_s);
   const LargestProblem limits{request.max_gflop > 0 ? request.max_gflop : affordable,
-                      std::clamp(4e8 * minutes, 1e8, 2e9)};
+                              std::clamp(4e8 * minutes, 1e8, 2e9)};
   std::vector<TuneStage> stages(kShares.size());
   // Of each class equally many of each source, in random order: what networks compute is rare among the small
   // ones otherwise.

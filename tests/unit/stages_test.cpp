@@ -106,8 +106,7 @@ TEST(Guided, LongCallsGetFewConfigs) {
   EXPECT_GE(plan.candidates[0].size(), 5u);
   EXPECT_LE(plan.candidates[0].size(), 6u);
   const auto measures = [](const SweepPlan& of, const KernelConfig& config) {
-    return std::ranges::any_of(of.candidates[0],
-                               [&](std::uint32_t at) { return of.configs[at] == config; });
+    return std::ranges::any_of(of.candidates[0], [&](std::uint32_t at) { return of.configs[at] == config; });
   };
   const Family family = enumerate({.provider = "native",
                                    .signature = signature_of(large),

@@ -187,13 +187,14 @@ class GemmOperation final : public StructOperation<GemmProblem> {
     std::vector<std::vector<Problem>> sources;
     for (const std::string_view set : {"random", "llm", "training"}) {
       if (set == "training" && request.dtype != DType::fp32) continue;
-      sources.push_back(records_of(make_problem_set({.set = std::string(set),
-                                          .dtype = request.dtype,
-                                          .layouts = {request.layouts.begin(), request.layouts.end()},
-                                          .max_gflop = request.max_gflop,
-                                          .max_bytes = request.max_bytes,
-                                          .count = set == "llm" ? request.count / 3 : request.count,
-                                          .seed = request.seed})));
+      sources.push_back(
+          records_of(make_problem_set({.set = std::string(set),
+                                       .dtype = request.dtype,
+                                       .layouts = {request.layouts.begin(), request.layouts.end()},
+                                       .max_gflop = request.max_gflop,
+                                       .max_bytes = request.max_bytes,
+                                       .count = set == "llm" ? request.count / 3 : request.count,
+                                       .seed = request.seed})));
       // Libraries take lines of 8-bit types only where they have a multiple of 16 bytes.
       if (bytes_per_element(request.dtype) > 1) continue;
       for (Problem& problem : sources.back()) {
