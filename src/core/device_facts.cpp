@@ -238,14 +238,17 @@ Device describe_cpu(const ReadText& read, std::span<const int> allowed_cpus) {
   device.model = info.get("model name");
   const auto flags = words_of(info.get("flags"));
   device.isa = best_isa(flags);
-  CpuArch arch = find_cpu_arch(device.vendor, info.integer("cpu family"), info.integer("model"),
-                               info.integer("stepping"), device.model);
-  if (flags.contains("amx_tile") && !arch_table()[arch.name]["amx"].value_or(false))
-    arch = cpu_arch("sapphirerapids", device.model);  // a hypervisor stated an older model
-  device.arch = arch.name;
-  derive_vector_facts(device, arch);
   describe_topology(read, allowed_cpus, device);
   if (!allowed_cpus.empty()) describe_caches(read, allowed_cpus.front(), device);
+  CpuArch arch = find_cpu_arch(device.vendor, info.integer("cpu family"), info.integer("model"),
+                               info.integer("stepping"), device.model);
+  if (flags.contains("amx_tile") && !arch_table()[arch.name]["amx"].value_or(false)) {
+    // A hypervisor stated an older model. No Sapphire or Emerald Rapids has a larger level-3 cache.
+    constexpr double kLargestL3 = 320 << 20;
+    arch = cpu_arch(device.l3_bytes > kLargestL3 ? "graniterapids" : "sapphirerapids", device.model);
+  }
+  device.arch = arch.name;
+  derive_vector_facts(device, arch);
   device.max_clock_mhz = highest_clock_mhz(read, allowed_cpus, info);
   device.name = cpu_name(device);
   return device;

@@ -48,7 +48,7 @@ constexpr std::size_t kMinPilot = 30;
 /// Of problems with longer calls a few configs are measured, because more problems are worth more.
 constexpr double kFewAboveUs = 50;
 /// A sweep of a stage takes this long at least; a share of the budget below this stays unused.
-constexpr double kLeastStageS = 0.2, kUnusedShare = 0.05;
+constexpr double kMinStageS = 0.2, kUnusedShare = 0.05;
 /// More threads make training no faster.
 constexpr std::size_t kMaxThreads = 8, kRowsPerThread = 10000;
 
@@ -66,7 +66,7 @@ constexpr int kAddedLeaves = 63;
 constexpr std::size_t kFewProblems = 100;
 constexpr double kAddedRate = 0.03, kAddedRateOfFew = 0.01;
 /// On so few problems cross-validation finds the best number of trees by luck.
-constexpr int kLeastAddedTrees = 100;
+constexpr int kMinAddedTrees = 100;
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -242,7 +242,7 @@ std::size_t OpTune::measure_drawn(double budget_s, std::size_t max_problems) {
   for (const TuneStage& stage : stages_left()) {
     const double left_s = budget_s - seconds_since(start);
     if (new_problems() > 0 && (left_s <= 0 || new_problems() == max_problems)) break;
-    const double share_s = std::max(stage.share * left_s, kLeastStageS);
+    const double share_s = std::max(stage.share * left_s, kMinStageS);
     const double share_of_problems = stage.share * static_cast<double>(max_problems - new_problems());
     plan_ =
         plan_for(stage.problems,
@@ -463,7 +463,7 @@ TrainingResult OpTune::train_on(const MeasurementTable& training) const {
   train_options.warm_start = shared_;
   if (!shared_.empty()) {
     train_options.parameters.leaves = kAddedLeaves;
-    train_options.parameters.min_rounds = kLeastAddedTrees;
+    train_options.parameters.min_rounds = kMinAddedTrees;
     train_options.parameters.learning_rate =
         training.problems.size() < kFewProblems ? kAddedRateOfFew : kAddedRate;
   }

@@ -18,16 +18,16 @@ namespace {
 /// Of the budget, by size class. Large problems are what people wait for; small ones are cheap.
 constexpr std::array<double, kSizeClasses> kShares = {0.2, 0.25, 0.3, 0.25};
 /// A stage is worth its share when that pays for so many of its problems.
-constexpr double kFewestProblems = 3;
+constexpr double kMinProblems = 5;
 /// What a large problem costs (GuidedBy), in calls of its fastest config.
 constexpr double kCallsPerProblem = 60;
 constexpr double kShareOfPeak = 0.7, kUnknownPeakGflops = 100;
 
-/// The operations of the largest problem that a share of the budget pays for.
-double affordable_gflop(Op op, const Device& device, double share_s) {
+/// GFLOP of the largest problem of which a share of the budget pays for kMinProblems.
+double max_gflop(Op op, const Device& device, double share_s) {
   const double peak = peak_fp32_gflops(device);
   const double rate = kShareOfPeak * (std::isfinite(peak) ? peak : kUnknownPeakGflops);
-  return operation(op).tune_share * rate * share_s / (kFewestProblems * kCallsPerProblem);
+  return operation(op).tune_share * rate * share_s / (kMinProblems * kCallsPerProblem);
 }
 
 struct LargestProblem {
@@ -67,9 +67,9 @@ std::vector<TuneStage> tune_stages(Op op, const TuneRequest& request, const Devi
       problems.insert(problems.end(), source.begin(), source.end());
     return {{fmt::format("up to {:.3g} GFLOP", limits.gflop), 1, merge_equal(problems)}};
   }
-  const double affordable = affordable_gflop(op, device, kShares.back() * budget_s);
-  const LargestProblem limits{request.max_gflop > 0 ? request.max_gflop : affordable,
-                              std::clamp(4e8 * minutes, 1e8, 2e9)};
+  const LargestProblem limits{
+      request.max_gflop > 0 ? request.max_gflop : max_gflop(op, device, kShares.back() * budget_s),
+      std::clamp(4e8 * minutes, 1e8, 2e9)};
   std::vector<TuneStage> stages(kShares.size());
   // Of each class equally many of each source, in random order: what networks compute is rare among the small
   // ones otherwise.

@@ -19,6 +19,7 @@ max_feature_idx=1
 objective=regression
 feature_names=x size
 feature_infos=[0:1] [0:1]
+tree_sizes=300 100
 
 Tree=0
 num_leaves=3

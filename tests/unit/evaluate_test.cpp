@@ -267,7 +267,7 @@ TEST(Evaluate, SlicesPartTheProblems) {
   std::map<std::string, std::size_t> problems;
   for (const Slice& slice : e.slices) problems[slice.by] += slice.summary.problems;
   for (const auto& [by, count] : problems) EXPECT_EQ(count, 2u) << by;
-  EXPECT_EQ(problems.size(), 5u);
+  EXPECT_EQ(problems.size(), 6u);
   const auto small = std::ranges::find(e.slices, "small_m", &Slice::value);
   ASSERT_NE(small, e.slices.end());
   EXPECT_DOUBLE_EQ(small->summary.mean, 1);
