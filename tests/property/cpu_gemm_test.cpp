@@ -225,7 +225,8 @@ TEST_P(CpuGemm, GivesEqualBitsAtEveryAddress) {
     const std::vector<float> first = product_at(p, config, x, kOffsets[0]);
     for (const std::size_t offset : kOffsets) {
       const std::vector<float> c = product_at(p, config, x, offset);
-      ASSERT_EQ(std::memcmp(c.data(), first.data(), c.size() * sizeof(float)), 0) << offset << " floats";
+      ASSERT_TRUE(c.empty() || std::memcmp(c.data(), first.data(), c.size() * sizeof(float)) == 0)
+          << offset << " floats";
     }
     if (HasFailure()) return;
   }
