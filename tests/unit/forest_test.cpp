@@ -9,54 +9,13 @@
 #include "core/files.h"
 #include "lightgbm/lightgbm.h"
 #include "support/temporary_folder.h"
+#include "support/two_trees.h"
 
 namespace kscout {
 namespace {
 
-// Two trees over (x, y): the second is a single leaf.
-const std::string kText = R"(tree
-version=v4
-num_class=1
-num_tree_per_iteration=1
-label_index=0
-max_feature_idx=1
-objective=regression
-feature_names=x y
-feature_infos=[0:1] [0:1]
-tree_sizes=300 100
-
-Tree=0
-num_leaves=3
-num_cat=1
-split_feature=0 1
-split_gain=1 1
-threshold=0.5 0
-decision_type=10 1
-left_child=1 -1
-right_child=-3 -2
-leaf_value=1 2 4
-cat_boundaries=0 1
-cat_threshold=6
-is_linear=0
-shrinkage=1
-
-
-Tree=1
-num_leaves=1
-num_cat=0
-leaf_value=0.25
-is_linear=0
-shrinkage=1
-
-
-end of trees
-
-feature_importances:
-x=1
-)";
-
 std::string with(const std::string& from, const std::string& to) {
-  std::string text = kText;
+  std::string text = test::kTwoTrees;
   const std::size_t at = text.find(from);
   EXPECT_NE(at, std::string::npos) << from;
   return text.replace(at, from.size(), to);
@@ -73,7 +32,7 @@ void expect_refused(const std::string& text, Errc code, std::string_view part_of
 }
 
 TEST(Forest, WalksByThresholdCategoryAndDefault) {
-  const LightgbmModel model = parse_lightgbm(kText);
+  const LightgbmModel model = parse_lightgbm(test::kTwoTrees);
   EXPECT_EQ(model.feature_names, (std::vector<std::string>{"x", "y"}));
   EXPECT_EQ(model.objective, "regression");
   const double nan = std::numeric_limits<double>::quiet_NaN();
@@ -88,7 +47,7 @@ TEST(Forest, WalksByThresholdCategoryAndDefault) {
 }
 
 TEST(Forest, StridesReachRowsAndColumns) {
-  const Forest forest = parse_lightgbm(kText).forest;
+  const Forest forest = parse_lightgbm(test::kTwoTrees).forest;
   const std::array by_column = {0.6, 0.5, 0.5, 9.0, 1.0, 3.0};
   std::array<double, 3> scores{};
   forest.predict(by_column.data(), 1, 3, scores);
@@ -96,7 +55,7 @@ TEST(Forest, StridesReachRowsAndColumns) {
 }
 
 TEST(Forest, ReadsVersion3AndAverages) {
-  EXPECT_EQ(parse_lightgbm(with("version=v4", "version=v3")).forest, parse_lightgbm(kText).forest);
+  EXPECT_EQ(parse_lightgbm(with("version=v4", "version=v3")).forest, parse_lightgbm(test::kTwoTrees).forest);
   const auto averaged =
       parse_lightgbm(with("objective=regression", "average_output\nobjective=regression")).forest;
   EXPECT_EQ(averaged.predict(std::array{0.6, 1.0}), 4.25 / 2);
@@ -131,7 +90,7 @@ TEST(Forest, TextIsWrittenBack) {
         parse_lightgbm(with("objective=regression", std::string("average_output\nobjective=") + objective));
     EXPECT_EQ(parse_lightgbm(lightgbm_text(model)), model);
   }
-  LightgbmModel model = parse_lightgbm(kText);
+  LightgbmModel model = parse_lightgbm(test::kTwoTrees);
   for (const char* const name : {"", "tile m", "a=b", "line\nend"}) {
     model.feature_names[1] = name;
     EXPECT_THROW(lightgbm_text(model), Error) << name;
@@ -167,18 +126,18 @@ TEST(Forest, NamesTheLineOfDamage) {
 }
 
 TEST(Forest, EveryCutIsAnErrorAndNoCrash) {
-  const std::size_t whole = kText.find("end of trees") + 12;
+  const std::size_t whole = test::kTwoTrees.find("end of trees") + 12;
   for (std::size_t size = 0; size < whole; ++size) {
-    EXPECT_THROW(parse_lightgbm(kText.substr(0, size)), Error) << size;
+    EXPECT_THROW(parse_lightgbm(test::kTwoTrees.substr(0, size)), Error) << size;
   }
 }
 
 TEST(Forest, EveryChangedByteIsReadOrRefused) {
   std::size_t read = 0;
-  for (std::size_t at = 0; at < kText.size(); ++at) {
+  for (std::size_t at = 0; at < test::kTwoTrees.size(); ++at) {
     for (const char replacement : {'9', '-', ' ', '\n', '=', '\0', '\xff'}) {
       SCOPED_TRACE(fmt::format("byte {}: '{}'", at, replacement));
-      std::string text = kText;
+      std::string text = test::kTwoTrees;
       text[at] = replacement;
       LightgbmModel model;
       try {
@@ -191,7 +150,7 @@ TEST(Forest, EveryChangedByteIsReadOrRefused) {
       EXPECT_NO_THROW(check(model.forest)) << "what is accepted holds together";
     }
   }
-  EXPECT_GT(read, kText.size()) << "unknown lines and numbers that fit";
+  EXPECT_GT(read, test::kTwoTrees.size()) << "unknown lines and numbers that fit";
 }
 
 class ModelFile : public testing::Test {
@@ -200,15 +159,15 @@ class ModelFile : public testing::Test {
 };
 
 TEST_F(ModelFile, ReadsPlainAndGzip) {
-  write_file_atomically(folder_ / "m.txt", kText);
-  write_file_atomically(folder_ / "m.lgbm.gz", gzip(kText));
-  EXPECT_EQ(read_lightgbm(folder_ / "m.txt").forest, parse_lightgbm(kText).forest);
-  EXPECT_EQ(read_lightgbm(folder_ / "m.lgbm.gz").forest, parse_lightgbm(kText).forest);
-  EXPECT_EQ(gzip(kText), gzip(kText));
+  write_file_atomically(folder_ / "m.txt", test::kTwoTrees);
+  write_file_atomically(folder_ / "m.lgbm.gz", gzip(test::kTwoTrees));
+  EXPECT_EQ(read_lightgbm(folder_ / "m.txt").forest, parse_lightgbm(test::kTwoTrees).forest);
+  EXPECT_EQ(read_lightgbm(folder_ / "m.lgbm.gz").forest, parse_lightgbm(test::kTwoTrees).forest);
+  EXPECT_EQ(gzip(test::kTwoTrees), gzip(test::kTwoTrees));
 }
 
 TEST_F(ModelFile, DamagedGzipAndAbsentFilesAreErrors) {
-  const std::string packed = gzip(kText);
+  const std::string packed = gzip(test::kTwoTrees);
   for (const std::size_t size : {std::size_t{2}, std::size_t{12}, packed.size() / 2, packed.size() - 1}) {
     write_file_atomically(folder_ / "m.gz", packed.substr(0, size));
     EXPECT_THROW(read_lightgbm(folder_ / "m.gz"), Error) << size;

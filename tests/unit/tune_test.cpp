@@ -140,19 +140,19 @@ TEST(Tune, RefusesToCompareWithALibraryOnABusyMachine) {
       .problems = tuned.own_problems(Op::gemm), .against = Against::openblas, .rules = "tiny", .before = {}};
   // The load before the comparison, and during it.
   std::vector<double> others;
-  std::size_t looks = 0, worked = 0;
+  std::size_t samples = 0, measurements = 0;
   request.load_during = [&](const std::function<void()>& work) {
-    if (looks == 1) {
+    if (samples == 1) {
       work();
-      ++worked;
+      ++measurements;
     }
-    return Load{.cpus = 2, .others = others.at(looks++), .seconds = 1};
+    return Load{.cpus = 2, .others = others.at(samples++), .seconds = 1};
   };
   const auto compare = [&](std::vector<double> loads) {
     others = std::move(loads);
-    looks = worked = 0;
+    samples = measurements = 0;
     const OwnResult result = evaluate_own(request, done.target, table);
-    EXPECT_EQ(looks, others.size());
+    EXPECT_EQ(samples, others.size());
     EXPECT_EQ(result.library.at("release"), "0.3.99");
     EXPECT_EQ(result.all.problems, 2u);
     return result;
@@ -162,7 +162,7 @@ TEST(Tune, RefusesToCompareWithALibraryOnABusyMachine) {
   EXPECT_GT(idle.all.today_us, 0);
   for (const auto& loads : {std::vector{1.0}, std::vector{0.1, 1.0}}) {
     const OwnResult busy = compare(loads);
-    EXPECT_EQ(worked, loads.size() - 1) << "a busy machine is not asked for times";
+    EXPECT_EQ(measurements, loads.size() - 1) << "a busy machine is not asked for times";
     EXPECT_TRUE(std::isnan(busy.all.today_us));
     // The sums of the sweep remain.
     EXPECT_DOUBLE_EQ(busy.all.model_us, done.own->all.model_us);
