@@ -67,8 +67,9 @@ class WheelTest(Case):
     def test_its_library_agrees(self):
         text, served = self.exec(WHEEL, "random", 2000)
         self.assertRegex(text, rf"{WHEEL} +2000 calls\n  2000 products of ")
-        self.assertGreater(served, 250)
-        self.assertRegex(text, r"\n  \d+ passed on: small products\n  \d+ passed on: no model knows the problem\n")
+        self.assertGreater(served, 500)
+        self.assertRegex(text, r"\n  \d+ passed on: small products\n")
+        self.assertNotIn("no model knows", text)
 
     def test_numpy_itself_is_served(self):
         _, served = self.exec(WHEEL, "numpy", 2000)

@@ -174,6 +174,7 @@ std::vector<GemmProblem> problems_of(const std::vector<Signature>& signatures, s
     GemmProblem p = make_gemm(size(), size(), size());
     const Signature& s = signatures[rng() % signatures.size()];
     p.dtype_a = s.dtype_a, p.dtype_b = s.dtype_b, p.dtype_c = s.dtype_c, p.dtype_acc = s.dtype_acc;
+    if (rng() % 20 == 0) p.dtype_a = p.dtype_b = DType::fp64;
     p.layout = rng() % 20 == 0 ? Layout::ccr : s.layout;
     p.epilogue = rng() % 20 == 0 ? Epilogue::gelu : s.epilogue;
     p.accumulate = rng() % 5 == 0;
