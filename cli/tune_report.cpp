@@ -50,7 +50,7 @@ Table size_table(const TunedOp& done) {
     const auto size = static_cast<std::size_t>(parse<SizeClass>(slice.value));
     table.add_row({text(slice.value), number(static_cast<std::int64_t>(slice.summary.problems)),
                    Cell{fmt::format("{:.1f}", 100 * slice.summary.mean), false},
-                   text(done.by_class ? word((*done.by_class)[size].from) : std::string_view("new"))});
+                   text(done.by_class ? word((*done.by_class)[size]) : std::string_view("new"))});
   }
   return table;
 }
@@ -229,7 +229,7 @@ std::string tuned_json(const TunedOp& done, const fs::path& report) {
   json["trained_gflop"] = {done.smallest_gflop, done.largest_gflop};
   if (done.by_class) {
     for (std::size_t c = 0; c < kSizeClasses; ++c)
-      json["trees"][std::string(word(static_cast<SizeClass>(c)))] = word((*done.by_class)[c].from);
+      json["trees"][std::string(word(static_cast<SizeClass>(c)))] = word((*done.by_class)[c]);
   }
   json["compared"] = nullptr;
   if (verdict.before)

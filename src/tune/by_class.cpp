@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <numeric>
 
 #include "core/files.h"
 #include "evaluate/evaluate_model.h"
@@ -106,14 +108,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kSources = EnumWords<TreesOf>::words.size();
-
 /// The forest of a model with one target, when it begins with the trees of `base`.
 std::optional<Forest> forest_after(const Forest& base, const fs::path& folder) {
   if (folder.empty()) return std::nullopt;
-  const ModelData& data = Model::load(folder).data();
-  if (data.targets.size() != 1) return std::nullopt;
-  const Forest& forest = data.targets.front().forest;
+  const Model model = Model::load(folder);
+  if (model.data().targets.size() != 1) return std::nullopt;
+  const Forest& forest = model.data().targets.front().forest;
   if (forest.tree_count() < base.tree_count() || first_trees(forest, base.tree_count()) != base)
     return std::nullopt;
   return forest;
@@ -126,48 +126,63 @@ void write_forest(const fs::path& folder, const ModelData& data, Forest forest) 
   write_file_atomically(folder / "model.ksf", Model(std::move(changed)).bytes());
 }
 
-std::array<Summary, kSizeClasses> by_size_class(const fs::path& folder, const CompactTable& held_out) {
+using Results = std::vector<ProblemResult>;
+
+Results evaluated(const fs::path& folder, const CompactTable& held_out) {
   ModelEvaluationOptions how;
   how.in_sample = true;  // the caller knows that they are held out
-  const ModelEvaluation evaluated = evaluate_model(folder, held_out, how);
-  std::array<Summary, kSizeClasses> classes{};
-  for (const Slice& slice : evaluated.evaluation.slices) {
-    if (slice.by == kSizeSlice)
-      classes[static_cast<std::size_t>(parse<SizeClass>(slice.value))] = slice.summary;
+  return evaluate_model(folder, held_out, how).evaluation.results;
+}
+
+/// How much more efficient choices are on the problems of one size class.
+struct Gain {
+  double mean = 0, standard_error = std::numeric_limits<double>::infinity();
+};
+
+Gain gain_in(SizeClass size, const Results& with, const Results& without) {
+  std::vector<double> gains;
+  for (std::size_t p = 0; p < with.size(); ++p) {
+    if (size_class(with[p].problem) == size) gains.push_back(with[p].efficiency() - without[p].efficiency());
   }
-  return classes;
+  Gain gain;
+  const auto n = static_cast<double>(gains.size());
+  if (n > 0) gain.mean = std::accumulate(gains.begin(), gains.end(), 0.0) / n;
+  if (n < 2) return gain;
+  double squares = 0;
+  for (const double one : gains) squares += (one - gain.mean) * (one - gain.mean);
+  gain.standard_error = std::sqrt(squares / (n - 1) / n);
+  return gain;
 }
 
 }  // namespace
 
-std::optional<std::array<ClassTrees, kSizeClasses>> keep_best_trees(const TreesToCompare& models,
-                                                                    const CompactTable& held_out) {
+std::optional<TreesByClass> keep_best_trees(const TreesToCompare& models, const CompactTable& held_out) {
   const Model candidate = Model::load(models.candidate);
   const Forest base = Model::load(models.base, &candidate.device()).data().targets.front().forest;
   const auto classes = class_switch(*candidate.data().schema, candidate.device());
-  std::array<std::optional<Forest>, kSources> forests = {forest_after(base, models.candidate),
-                                                         forest_after(base, models.before), base};
-  if (!classes || !forests.front()) return std::nullopt;
-  std::array<ClassTrees, kSizeClasses> kept;
-  for (std::size_t of = 0; of < kSources; ++of) {
-    if (forests[of]) write_forest(models.candidate, candidate.data(), *forests[of]);
-    const auto reached =
-        forests[of] ? by_size_class(models.candidate, held_out) : std::array<Summary, kSizeClasses>{};
-    for (std::size_t c = 0; c < kSizeClasses; ++c) {
-      const bool known = forests[of] && reached[c].problems > 0;
-      kept[c].mean[of] = known ? reached[c].mean : std::numeric_limits<double>::quiet_NaN();
-      kept[c].problems = std::max(kept[c].problems, reached[c].problems);
-      if (kept[c].mean[of] > kept[c].mean[static_cast<std::size_t>(kept[c].from)])
-        kept[c].from = static_cast<TreesOf>(of);
-    }
+  const auto added = forest_after(base, models.candidate), before = forest_after(base, models.before);
+  if (!classes || !added) return std::nullopt;
+  const auto results_with = [&](const Forest& forest) {
+    write_forest(models.candidate, candidate.data(), forest);
+    return evaluated(models.candidate, held_out);
+  };
+  const Results with_new = results_with(*added), with_none = results_with(base);
+  const Results with_before = before ? results_with(*before) : with_none;
+  TreesByClass kept;
+  for (std::size_t c = 0; c < kSizeClasses; ++c) {
+    const auto size = static_cast<SizeClass>(c);
+    const bool older = gain_in(size, with_before, with_none).mean > 0;
+    const Gain gain = gain_in(size, with_new, older ? with_before : with_none);
+    kept[c] = gain.mean > gain.standard_error ? TreesOf::candidate : older ? TreesOf::before : TreesOf::none;
   }
   Forest forest = base;
-  for (const TreesOf of : {TreesOf::candidate, TreesOf::before}) {
+  const auto append = [&](const std::optional<Forest>& from, TreesOf of) {
     InClass in{};
-    std::ranges::transform(kept, in.begin(), [&](const ClassTrees& one) { return one.from == of; });
-    const auto& from = forests[static_cast<std::size_t>(of)];
+    std::ranges::transform(kept, in.begin(), [&](TreesOf one) { return one == of; });
     if (from) append_in_classes(forest, *from, base.tree_count(), in, *classes);
-  }
+  };
+  append(added, TreesOf::candidate);
+  append(before, TreesOf::before);
   write_forest(models.candidate, candidate.data(), std::move(forest));
   return kept;
 }

@@ -5,7 +5,7 @@
 ///
 ///     const auto kept = keep_best_trees({.candidate = new_model, .base = any_cpu_model, .before = old_model},
 ///                                       held_out);
-///     if (kept) (*kept)[0].from;        // which trees answer for the smallest problems
+///     if (kept) (*kept)[0];             // which trees answer for the smallest problems
 #include <array>
 #include <filesystem>
 #include <optional>
@@ -42,22 +42,17 @@ struct EnumWords<TreesOf> {
   static constexpr std::string_view what = "trees";
   static constexpr std::array<std::string_view, 3> words = {"new", "before", "any_cpu"};
 };
-struct ClassTrees {
-  TreesOf from = TreesOf::candidate;
-  std::size_t problems = 0;  ///< held out
-  /// Mean efficiency with each TreesOf, 0 to 1; NaN where no problem is held out, or such trees do not exist.
-  std::array<double, EnumWords<TreesOf>::words.size()> mean{};
-};
+using TreesByClass = std::array<TreesOf, kSizeClasses>;
 
 /// Model folders. `before`: the model that the candidate may replace; empty: none.
 struct TreesToCompare {
   std::filesystem::path candidate, base, before;
 };
 
-/// Gives the candidate, in each size class, the trees that choose best on the held-out problems; the
-/// candidate's own where none is held out. Trees of `before` are compared when it began with the same model
-/// for any CPU. Nothing, and the candidate is unchanged, when it does not begin with the trees of `base`.
-std::optional<std::array<ClassTrees, kSizeClasses>> keep_best_trees(const TreesToCompare& models,
-                                                                    const CompactTable& held_out);
+/// Gives the candidate, in each size class, the trees that choose best on the held-out problems: its own
+/// where they gain more than the standard error of the gain, so nowhere on fewer than two problems; else
+/// those of `before`, where it began with the same model for any CPU and gains anything, or none. Nothing,
+/// and the candidate is unchanged, when it does not begin with the trees of `base`.
+std::optional<TreesByClass> keep_best_trees(const TreesToCompare& models, const CompactTable& held_out);
 
 }  // namespace kscout

@@ -92,7 +92,7 @@ struct TunedOp {
   std::size_t training_problems = 0, held_out_problems = 0, configs = 0, rows = 0;
   double smallest_gflop = std::numeric_limits<double>::infinity(), largest_gflop = 0;  ///< trained on
   /// Which trees answer for which sizes; nothing for a model that does not start from that for any CPU.
-  std::optional<std::array<ClassTrees, kSizeClasses>> by_class = {};
+  std::optional<TreesByClass> by_class = {};
   TuneVerdict verdict = {};
   std::optional<OwnResult> own = {};  ///< of TuneRequest::problems; nothing without them
 };

@@ -2,8 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include "core/files.h"
+#include "dataset/dataset.h"
+#include "evaluate/evaluate_model.h"
 #include "lightgbm/lightgbm.h"
 #include "select/model.h"
+#include "support/paths.h"
+#include "support/temporary_folder.h"
 #include "support/two_trees.h"
 
 namespace kscout {
@@ -54,6 +59,69 @@ TEST(ByClass, TheSwitchIsTheTimeAtTheDevicesPeak) {
   EXPECT_NEAR(classes->limits[0], 0.1 / 160 * 1e6, 1e-6);
   EXPECT_NEAR(classes->limits[2], 10.0 / 160 * 1e6, 1e-6);
   EXPECT_FALSE(class_switch(Schema::find("gemm"), device));
+}
+
+// Trees that turn the order of the configs around: new in a model before which nothing was wrong, and new in
+// one that chose the worst.
+TEST(ByClass, NewTreesAnswerWhereTheyAreBetter) {
+  const std::string files[] = {
+      paths::in_repository("data/gemm_fp32_graniterapids-2c.sizes_held_out.parquet").string()};
+  CompactTable held_out = read_compact(files);
+  held_out.keep_problems([](const Problem& p) { return size_class(p) != SizeClass::to_10_gflop; });
+  const test::TemporaryFolder folder;
+  const Model shipped = Model::load(paths::in_repository("models/gemm_fp32_any_cpu"), &held_out.device);
+  const Forest good = shipped.data().targets.front().forest;
+  Forest bad = good;
+  for (double& leaf : bad.leaf_value) leaf = -leaf;
+  const auto save = [&](const char* name, bool any_cpu, const Forest& forest) {
+    ModelData data = shipped.data();
+    data.any_cpu = any_cpu;
+    if (!any_cpu) {
+      data.first_trees = 0;
+      data.known_devices.clear();
+    }
+    data.targets.front().forest = forest;
+    std::filesystem::create_directory(folder / name);
+    write_file_atomically(folder / name / "model.ksf", Model(std::move(data)).bytes());
+  };
+  const auto forest_of = [&](const char* name) {
+    return Model::load(folder / name, &held_out.device).data().targets.front().forest;
+  };
+  const auto classes = class_switch(*shipped.data().schema, held_out.device);
+  InClass all;
+  all.fill(true);
+  for (const bool first_is_good : {true, false}) {
+    SCOPED_TRACE(first_is_good);
+    const Forest& base = first_is_good ? good : bad;
+    Forest turn = first_is_good ? bad : good;
+    for (double& leaf : turn.leaf_value) leaf *= 2;
+    Forest turned = base;
+    append_in_classes(turned, turn, 0, all, *classes);
+    save("any_cpu", true, base);
+    save("candidate", false, turned);
+    const auto kept = keep_best_trees({folder / "candidate", folder / "any_cpu", {}}, held_out);
+    ASSERT_TRUE(kept);
+    for (std::size_t c = 0; c < kSizeClasses; ++c) {
+      const bool held = c != static_cast<std::size_t>(SizeClass::to_10_gflop);
+      EXPECT_EQ((*kept)[c], held && !first_is_good ? TreesOf::candidate : TreesOf::none) << c;
+    }
+    ModelEvaluationOptions how;
+    how.in_sample = true;
+    EXPECT_GT(evaluate_model(folder / "candidate", held_out, how).evaluation.overall.mean, 0.9);
+    EXPECT_EQ(first_trees(forest_of("candidate"), base.tree_count()), base);
+  }
+  // What a model before added stays where nothing better is known.
+  save("any_cpu", true, bad);
+  save("before", false, forest_of("candidate"));
+  save("candidate", false, bad);
+  const auto kept = keep_best_trees({folder / "candidate", folder / "any_cpu", folder / "before"}, held_out);
+  ASSERT_TRUE(kept);
+  EXPECT_EQ((*kept)[0], TreesOf::before);
+
+  // A model that does not begin with the same trees stays as it is.
+  save("candidate", false, good);
+  EXPECT_FALSE(keep_best_trees({folder / "candidate", folder / "any_cpu", folder / "before"}, held_out));
+  EXPECT_EQ(forest_of("candidate"), good);
 }
 
 }  // namespace
