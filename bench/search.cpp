@@ -42,15 +42,12 @@ struct TableName {
   const char* held_out_rules;
   const char* training_rules;
   const char* model = nullptr;  ///< null: that of the table's name
-  /// The model for a replay of the training table; null: the same, which was trained on it.
-  const char* other_model = nullptr;
 };
 constexpr TableName kTables[] = {
     {"gemm_bf16_h200", "wide", "pruned"},
     {"gemm_fp16_h200", "wide", "pruned", "gemm_bf16_h200"},
     {"gemm_fp8_h200", "wide", "pruned"},
-    {"gemm_fp32_zen3-2c", "default", "default", nullptr, "gemm_fp32_sapphirerapids-2c"},
-    {"gemm_fp32_sapphirerapids-2c", "default", "default", nullptr, "gemm_fp32_zen3-2c"},
+    {"gemm_fp32_zen3-2c", "default", "default"},
 };
 
 double seconds_since(Clock::time_point begin) {
@@ -113,9 +110,7 @@ class TableReplay {
         rules_(training ? of.training_rules : of.held_out_rules),
         table_(read_dataset(
             fmt::format(KSCOUT_DATA "/{}.{}.parquet", of.name, training ? "train" : "held_out"))),
-        model_(Model::load(std::string(KSCOUT_MODELS "/") + (training && of.other_model ? of.other_model
-                                                             : of.model                 ? of.model
-                                                                                        : of.name))),
+        model_(Model::load(std::string(KSCOUT_MODELS "/") + (of.model ? of.model : of.name))),
         rows_(final_rows(table_)) {}
 
   void run(std::size_t most) {
