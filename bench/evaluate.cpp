@@ -1,63 +1,74 @@
-// Measures how close the shipped model's choices come to the oracle, on held-out problems.
-//
-//   evaluate [MODEL] [HELD_OUT.parquet] [TRAINING.parquet]
-//
-// Without arguments: the model and datasets of this repository. Static baselines are chosen on the training
-// file.
-#include <array>
+// Measures how close the choices of the models for any CPU come to the fastest measured config, on the
+// held-out problems of each measured CPU, by size class.
+#include <algorithm>
+#include <filesystem>
 #include <string>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include <kscout/error.h>
 
-#include "dataset/dataset.h"
+#include "dataset/compact_table.h"
 #include "evaluate/evaluate_model.h"
+#include "op/problem_sets.h"
 
 namespace {
 
 using namespace kscout;
+namespace fs = std::filesystem;
 
-void print_line(std::string_view who, const Summary& s) {
-  fmt::print("{:<28} {:>8} {:>7.2f} {:>7.2f} {:>7.2f} {:>7.2f} {:>7.2f}\n", who, s.problems, 100 * s.mean,
-             100 * s.p50, 100 * s.p10, 100 * s.min, 100 * s.top_mean[1]);
+constexpr std::string_view kOps[] = {"gemm", "conv_fwd", "conv_bwd_data", "conv_bwd_weight"};
+/// The table whose figures the README shows: problems of all sizes on a CPU that did nothing else.
+constexpr std::string_view kShown = "graniterapids-2c.sizes_held_out.parquet";
+
+/// The held-out tables of an operation's CPU kernels.
+std::vector<fs::path> held_out_tables(std::string_view op) {
+  std::vector<fs::path> tables;
+  const std::string before = fmt::format("{}_fp32_", op);
+  for (const auto& entry : fs::directory_iterator(KSCOUT_DATA)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with(before) && name.ends_with("held_out.parquet")) tables.push_back(entry.path());
+  }
+  std::ranges::sort(tables);
+  return tables;
 }
 
-void evaluate_and_print(const std::string& model, const std::string& held_out, const std::string& training) {
-  ModelEvaluationOptions options;
-  options.training = read_dataset(training);
-  const ModelEvaluation e = evaluate_model(model, read_dataset(held_out), options);
-  fmt::print("{} on {}, target {}; percent of the fastest measured config\n\n", e.model, e.device, e.target);
-  fmt::print("{:<28} {:>8} {:>7} {:>7} {:>7} {:>7} {:>7}\n", "", "problems", "mean", "p50", "p10", "min",
-             "top-3");
-  print_line("this model", e.evaluation.overall);
-  double static_mean = 0;
+std::string mean_and_p10(const Summary& s) {
+  return s.problems == 0 ? std::string("-") : fmt::format("{:.1f}, {:.1f}", 100 * s.mean, 100 * s.p10);
+}
+
+void evaluate_on(std::string_view op, const fs::path& table) {
+  ModelEvaluationOptions how;
+  how.pool = Pool::family;
+  const ModelEvaluation e = evaluate_model(fmt::format(KSCOUT_MODELS "/{}_fp32_any_cpu", op),
+                                           read_compact({{table.string()}}), how);
+  std::string row = fmt::format("| `{}` | {}", table.stem().string(), e.evaluation.results.size());
+  for (const std::string_view size : EnumWords<SizeClass>::words) {
+    const auto slice = std::ranges::find_if(
+        e.evaluation.slices, [&](const Slice& one) { return one.by == kSizeSlice && one.value == size; });
+    row += " | " + (slice == e.evaluation.slices.end() ? "-" : mean_and_p10(slice->summary));
+  }
+  fmt::print("{} | {} |\n", row, mean_and_p10(e.evaluation.overall));
+  if (table.filename() != fmt::format("{}_fp32_{}", op, kShown)) return;
+  fmt::print("RESULT evaluate.{}_mean {:.1f} %\nRESULT evaluate.{}_p10 {:.1f} %\n", op,
+             100 * e.evaluation.overall.mean, op, 100 * e.evaluation.overall.p10);
   for (const Baseline& baseline : e.baselines) {
-    print_line(baseline.name, baseline.summary);
-    if (baseline.name == "best static") static_mean = baseline.summary.mean;
+    if (baseline.name == "best static")
+      fmt::print("RESULT evaluate.{}_static_mean {:.1f} %\n", op, 100 * baseline.summary.mean);
   }
-  fmt::print("\n");
-  double worst_family = 1;
-  for (const Slice& slice : e.evaluation.slices) {
-    print_line(slice.by + ": " + slice.value, slice.summary);
-    if (slice.by == "shape family") worst_family = std::min(worst_family, slice.summary.mean);
-  }
-  const Summary& s = e.evaluation.overall;
-  fmt::print("\nRESULT evaluate.mean {:.2f} %\n", 100 * s.mean);
-  fmt::print("RESULT evaluate.p10 {:.2f} %\n", 100 * s.p10);
-  fmt::print("RESULT evaluate.worst_shape_family_mean {:.2f} %\n", 100 * worst_family);
-  fmt::print("RESULT evaluate.top3 {:.2f} %\n", 100 * s.top_mean[1]);
-  fmt::print("RESULT evaluate.static_mean {:.2f} %\n", 100 * static_mean);
 }
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  std::array<std::string, 3> files = {"models/gemm_fp32_zen3-2c", "data/gemm_fp32_zen3-2c.held_out.parquet",
-                                      "data/gemm_fp32_zen3-2c.train.parquet"};
-  for (int i = 1; i < argc && i <= 3; ++i) files[static_cast<std::size_t>(i - 1)] = argv[i];
+int main() {
+  fmt::print("| table | problems |");
+  for (const std::string_view size : EnumWords<SizeClass>::words) fmt::print(" {} |", size);
+  fmt::print(" all |\n|---|---:|---:|---:|---:|---:|---:|\n");
   try {
-    evaluate_and_print(files[0], files[1], files[2]);
+    for (const std::string_view op : kOps) {
+      for (const fs::path& table : held_out_tables(op)) evaluate_on(op, table);
+    }
   } catch (const kscout::Error& error) {
     fmt::print(stderr, "evaluate: {}\n", error.what());
     return 4;
