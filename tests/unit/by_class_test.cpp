@@ -61,8 +61,8 @@ TEST(ByClass, TheSwitchIsTheTimeAtTheDevicesPeak) {
   EXPECT_FALSE(class_switch(Schema::find("gemm"), device));
 }
 
-// Trees that turn the order of the configs around: new in a model before which nothing was wrong, and new in
-// one that chose the worst.
+// The new trees reverse the order of the configs: once that of a good model, once that of one that chooses
+// the worst.
 TEST(ByClass, NewTreesAnswerWhereTheyAreBetter) {
   const std::string files[] = {
       paths::in_repository("data/gemm_fp32_graniterapids-2c.sizes_held_out.parquet").string()};
