@@ -4,11 +4,13 @@
 #include <cmath>
 #include <limits>
 #include <random>
+#include <span>
 
 #include <kscout/error.h>
 
 #include "measure/samples.h"
 #include "measure/timing.h"
+#include "op/operation.h"
 
 namespace kscout {
 
@@ -30,7 +32,7 @@ constexpr double kPatience = 2;       // rounds end at this multiple of their bu
 constexpr std::size_t kPackings = 3;  // of one filter, to time them
 
 const Thoroughness& thoroughness(double best_us) {
-  static const Thoroughness usual{{6, 4}, 2.5, 12, 8}, of_dear_calls{{1.15}, 1.15, 4, 3};
+  static const Thoroughness usual{{6, 4}, 2.5, 12, 8}, of_dear_calls{{}, 1.15, 4, 3};
   return best_us < kDearUs ? usual : of_dear_calls;
 }
 
@@ -146,6 +148,30 @@ bool ProblemBench::verify(const Candidate& candidate, Launch& launch, Outcome& o
   return false;
 }
 
+bool ProblemBench::is_hopeless_on_part(const Candidate& candidate, double best_us, Outcome& outcome) {
+  // A part's time as a share of the whole differs among configs (docs/bench/few_configs.md).
+  constexpr double kTooSlow = 1.6;
+  if (protocol_.repeat > 0 || candidate.backend->is_library()) return false;
+  if (!(best_us >= kDearUs && std::isfinite(best_us))) return false;
+  const Problem part = operation(problem_.op()).part_of(problem_);
+  const double parts = flop_count(problem_) / flop_count(part);
+  if (!(parts > 1) || !candidate.backend->refusal(part, candidate.config).empty()) return false;
+  const auto launch = candidate.backend->prepare(part, candidate.config);
+  if (launch->packed_bytes() > 0) return false;
+  workspace_.resize_workspace(launch->workspace_bytes());
+  double us = parts * timed_us(*launch, 1);
+  // The first call may have paid for fresh memory.
+  if (us > kTooSlow * best_us) us = std::min(us, parts * timed_us(*launch, 1));
+  if (!damage().empty()) {
+    repair();  // the whole problem shows what is wrong
+    return false;
+  }
+  if (us <= kTooSlow * best_us) return false;
+  record(summarise(std::span(&us, 1)), outcome.measured);
+  outcome.measured.status = Status::pruned_early;
+  return true;
+}
+
 void ProblemBench::time_coarsely(Launch& launch, double first_us, double best_us, Outcome& outcome) {
   const bool fixed = protocol_.repeat > 0;
   std::vector<double> samples;
@@ -181,6 +207,7 @@ Outcome ProblemBench::coarse(const Candidate& candidate, double best_us) {
     Outcome outcome;
     outcome.measured.cache = protocol_.cache;
     slowed_ = false;
+    if (is_hopeless_on_part(candidate, best_us, outcome)) return outcome;
     const auto launch = candidate.backend->prepare(problem_, candidate.config);
     packed_for_ = nullptr;
     double first_us = 0;

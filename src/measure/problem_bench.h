@@ -64,8 +64,9 @@ class ProblemBench {
   /// results with this reference.
   void open(const Problem& problem, std::unique_ptr<Reference> reference);
   /// Pass 1: one verified call and one sample; `pruned_early` when the sample exceeds the prune limit for
-  /// `best_us`. With Protocol::repeat, that many samples. Never throws for a failure of the candidate: the
-  /// outcome reports it.
+  /// `best_us`. Where calls are dear, also when a part of the problem shows that it would: then nothing is
+  /// verified, and the time is that of the part, extrapolated. With Protocol::repeat, that many samples.
+  /// Never throws for a failure of the candidate: the outcome reports it.
   Outcome coarse(const Candidate& candidate, double best_us);
   /// Pass 2: a few screening samples of every candidate, spread over time; then rounds over as many of the
   /// fastest as the budget allows (measure/samples.h). A candidate outside the rounds is `pruned_early`, with
@@ -93,6 +94,9 @@ class ProblemBench {
   void repair();
   /// False when the outcome is already decided: wrong or crashed.
   bool verify(const Candidate& candidate, Launch& launch, Outcome& outcome, double& first_us);
+  /// Whether a call on a part of the problem shows that the candidate cannot contend; if so, `outcome` says
+  /// so.
+  bool is_hopeless_on_part(const Candidate& candidate, double best_us, Outcome& outcome);
   void time_coarsely(Launch& launch, double first_us, double best_us, Outcome& outcome);
   std::vector<Contender> prepare_contenders(std::span<const Candidate> candidates);
   /// Takes one more sample, in microseconds. A failure becomes the contender's outcome.

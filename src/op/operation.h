@@ -215,6 +215,9 @@ class Operation : public OperationFacts {
   /// The problem with `gap` elements between the lines of its operands; the same problem where they have
   /// none.
   virtual Problem with_gaps(const Problem& problem, std::int64_t /*gap*/) const { return problem; }
+  /// A problem of an eighth of the operations that a kernel computes like this one: its operands are parts of
+  /// this one's, in place. The same problem where there is none.
+  virtual Problem part_of(const Problem& problem) const { return problem; }
 
   /// What problems with weight matrices of one shape share (SplitBy::weights).
   virtual ProblemSizes weights(ProblemRef problem) const = 0;

@@ -121,6 +121,33 @@ TEST(Operation, OperandsOfAConvolutionHaveItsElements) {
   }
 }
 
+TEST(Operation, OperandsOfAPartLieInTheProblemsOwn) {
+  Rng rng(5);
+  int parts = 0;
+  for (int i = 0; i < 300; ++i) {
+    const Problem whole = i % 2 == 0 ? Problem(test::random_problem(rng))
+                                     : Problem(test::random_conv(rng, Op::conv_bwd_weight));
+    const Operation& of = operation(whole.op());
+    const Problem part = of.part_of(whole);
+    if (part == whole) continue;
+    ++parts;
+    check(part);
+    EXPECT_LE(flop_count(part), flop_count(whole) / 8) << print(whole);
+    EXPECT_EQ(signature_of(part), signature_of(whole));
+    const OperandList of_whole = of.operands(whole), of_part = of.operands(part);
+    for (std::size_t at = 0; at < of_whole.size(); ++at) {
+      EXPECT_LE(of_part[at].elements(), of_whole[at].elements()) << print(whole);
+      for (std::size_t axis = 0; axis < of_whole[at].rank; ++axis) {
+        EXPECT_LE(of_part[at].sizes[axis], of_whole[at].sizes[axis]);
+        if (of_part[at].sizes[axis] > 1) {
+          EXPECT_EQ(of_part[at].strides[axis], of_whole[at].strides[axis]) << print(whole);
+        }
+      }
+    }
+  }
+  EXPECT_GT(parts, 50);
+}
+
 TEST(Operation, OnlyAnEpilogueWithABiasReadsOne) {
   GemmProblem p = make_gemm(4, 5, 6, DType::fp16);
   p.epilogue = Epilogue::bias_relu;

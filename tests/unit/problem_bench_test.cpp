@@ -211,6 +211,53 @@ TEST(ProblemBench, WhoWritesOutOfBoundsInTheRoundsIsFound) {
   EXPECT_EQ(statuses_beside(5, 5), (std::vector{wrong, wrong, wrong})) << "nobody's time counts";
 }
 
+/// Computes products with K = 1, and takes as many microseconds per row of C as the config's first axis says.
+class RowsBackend final : public ShakenBackend {
+ public:
+  std::unique_ptr<Launch> prepare(ProblemRef problem, const KernelConfig& config) override {
+    class Rows final : public Launch {
+     public:
+      Rows(const GemmProblem& of, double us, RowsBackend& backend) : of_(of), us_(us), backend_(backend) {}
+      std::size_t workspace_bytes() const noexcept override { return 0; }
+      void run(const Buffers& given, void*, Stream) override {
+        const GemmBuffers buffers = GemmBuffers::of(given);
+        const auto *const a = static_cast<const float*>(buffers.a), *const b =
+                                                                        static_cast<const float*>(buffers.b);
+        for (std::int64_t i = 0; i < of_.m * of_.n; ++i)
+          static_cast<float*>(buffers.c)[i] = a[i / of_.n] * b[i % of_.n];
+        backend_.clock.now_us += us_ * static_cast<double>(of_.m);
+        backend_.rows += of_.m;
+      }
+
+     private:
+      GemmProblem of_;
+      double us_;
+      RowsBackend& backend_;
+    };
+    return std::make_unique<Rows>(problem.as<GemmProblem>(), config[std::size_t{0}], *this);
+  }
+  std::int64_t rows = 0;
+};
+
+TEST(ProblemBench, APartOfADearProblemShowsWhatIsHopeless) {
+  RowsBackend backend;
+  ProblemBench bench({}, 1, backend.clock);
+  bench.open(make_gemm(80, 4, 1));
+  const auto configs = taking_us(backend, {100, 150, 170});
+  const auto rows_of = [&](std::size_t config, double best_us) {
+    backend.rows = 0;
+    const Measurement measured = bench.coarse(configs[config], best_us).measured;
+    EXPECT_DOUBLE_EQ(measured.time_us, 80.0 * configs[config].config[std::size_t{0}]);
+    EXPECT_EQ(measured.status == Status::ok, !std::isnan(measured.error))
+        << "only whole results are verified";
+    return backend.rows;
+  };
+  EXPECT_EQ(rows_of(0, std::numeric_limits<double>::infinity()), 80);
+  EXPECT_EQ(rows_of(1, 8000), 90) << "slower, but it may contend";
+  EXPECT_EQ(rows_of(2, 8000), 20) << "hopeless in two calls";
+  EXPECT_EQ(rows_of(2, 4999), 80) << "calls are cheap";
+}
+
 TEST(ProblemBench, FixedRepeatsAreTakenAsTheyAre) {
   ShakenBackend backend;
   ProblemBench bench({.repeat = 5}, 1);

@@ -112,6 +112,11 @@ class ConvOperation final : public StructOperation<ConvProblem> {
   void check_buffers(ProblemRef problem, const Buffers& buffers) const override {
     refuse_bias_without_epilogue(problem, problem.as<P>().epilogue, buffers);
   }
+  Problem part_of(const Problem& problem) const override {
+    auto p = problem.as<P>();
+    if (p.n >= 8) p.n /= 8;
+    return p;
+  }
   bool is_prepacked(ProblemRef problem) const noexcept override {
     return with(problem, [](const P& p) { return p.prepacked; });
   }

@@ -137,6 +137,18 @@ class GemmOperation final : public StructOperation<GemmProblem> {
     p.ldc = packed.c + gap;
     return p;
   }
+  Problem part_of(const Problem& problem) const override {
+    auto p = problem.as<GemmProblem>();
+    std::int64_t* longest = &p.m;
+    for (std::int64_t* const extent : {&p.n, &p.k}) longest = *extent > *longest ? extent : longest;
+    if (p.batch > 1 || *longest < 8) return problem;
+    const LeadingDimensions leading = leading_dimensions(p);
+    p.lda = leading.a;
+    p.ldb = leading.b;
+    p.ldc = leading.c;
+    *longest /= 8;
+    return p;
+  }
 
   ProblemSizes weights(ProblemRef problem) const override {
     const auto p = problem.as<GemmProblem>();
