@@ -89,11 +89,17 @@ class ProblemBench {
   double timed_us(Launch& launch, int calls);
   /// Microseconds per call of a batch, or of one call when caches are flushed.
   double sample_us(Launch& launch, double expected_us);
+  void forget_fastest() {
+    fastest_.reset();
+    fastest_us_ = std::numeric_limits<double>::infinity();
+  }
   void record(const SampleSummary& summary, Measurement& m) const;
   std::string damage() const { return operands_.damage(workspace_, packed_); }
   void repair();
   /// False when the outcome is already decided: wrong or crashed.
   bool verify(const Candidate& candidate, Launch& launch, Outcome& outcome, double& first_us);
+  /// The candidate on a part of the problem; null where it cannot show how fast the candidate is.
+  std::unique_ptr<Launch> prepare_part(const Candidate& candidate, const Problem& part);
   /// Whether a call on a part of the problem shows that the candidate cannot contend; if so, `outcome` says
   /// so.
   bool is_hopeless_on_part(const Candidate& candidate, double best_us, Outcome& outcome);
@@ -123,6 +129,8 @@ class ProblemBench {
   GuardedBuffer packed_;                ///< the packed filter, of a problem whose filter is packed once
   const Launch* packed_for_ = nullptr;  ///< the launch that packed_ is for
   std::uint32_t seed_of_orders_ = 1;
+  std::optional<Candidate> fastest_;  ///< in pass 1 of this problem
+  double fastest_us_ = std::numeric_limits<double>::infinity();
   bool slowed_ = false;  ///< the device reported reduced clocks during the samples
   TimeSpent spent_;
 };

@@ -225,7 +225,7 @@ class RowsBackend final : public ShakenBackend {
                                                                         static_cast<const float*>(buffers.b);
         for (std::int64_t i = 0; i < of_.m * of_.n; ++i)
           static_cast<float*>(buffers.c)[i] = a[i / of_.n] * b[i % of_.n];
-        backend_.clock.now_us += us_ * static_cast<double>(of_.m);
+        backend_.clock.now_us += backend_.slower * us_ * static_cast<double>(of_.m);
         backend_.rows += of_.m;
       }
 
@@ -236,6 +236,7 @@ class RowsBackend final : public ShakenBackend {
     };
     return std::make_unique<Rows>(problem.as<GemmProblem>(), config[std::size_t{0}], *this);
   }
+  double slower = 1;
   std::int64_t rows = 0;
 };
 
@@ -247,15 +248,17 @@ TEST(ProblemBench, APartOfADearProblemShowsWhatIsHopeless) {
   const auto rows_of = [&](std::size_t config, double best_us) {
     backend.rows = 0;
     const Measurement measured = bench.coarse(configs[config], best_us).measured;
-    EXPECT_DOUBLE_EQ(measured.time_us, 80.0 * configs[config].config[std::size_t{0}]);
+    EXPECT_DOUBLE_EQ(measured.time_us, backend.slower * 80 * configs[config].config[std::size_t{0}]);
     EXPECT_EQ(measured.status == Status::ok, !std::isnan(measured.error))
         << "only whole results are verified";
     return backend.rows;
   };
   EXPECT_EQ(rows_of(0, std::numeric_limits<double>::infinity()), 80);
   EXPECT_EQ(rows_of(1, 8000), 90) << "slower, but it may contend";
-  EXPECT_EQ(rows_of(2, 8000), 20) << "hopeless in two calls";
+  EXPECT_EQ(rows_of(2, 8000), 50) << "hopeless in three calls, with two of the fastest beside them";
   EXPECT_EQ(rows_of(2, 4999), 80) << "calls are cheap";
+  backend.slower = 2;
+  EXPECT_EQ(rows_of(1, 8000), 130) << "other work slows the fastest as well";
 }
 
 TEST(ProblemBench, FixedRepeatsAreTakenAsTheyAre) {
