@@ -47,7 +47,7 @@ constexpr TableName kTables[] = {
     {"gemm_bf16_h200", "wide", "pruned"},
     {"gemm_fp16_h200", "wide", "pruned", "gemm_bf16_h200"},
     {"gemm_fp8_h200", "wide", "pruned"},
-    {"gemm_fp32_zen3-2c", "default", "default"},
+    {"gemm_fp32_zen3-2c", "default", "default", "gemm_fp32_any_cpu"},
 };
 
 double seconds_since(Clock::time_point begin) {

@@ -99,7 +99,7 @@ void setup_check(CLI::App& verb) {
       "\n"
       "Examples:\n"
       "  kscout check models/gemm_bf16_h200 --backend cuda\n"
-      "  kscout check models/gemm_fp32_zen3-2c\n"
+      "  kscout check models/gemm_bf16_h200\n"
       "\n"
       "exit status: 0 the model holds, 1 it does not, 2 wrong arguments, 3 no such device here, 4 no\n"
       "recorded times, or a file or device failure");

@@ -126,7 +126,7 @@ void setup_compare(CLI::App& verb) {
       "examples\n"
       "  kscout compare old.csv new.csv\n"
       "  kscout compare models/old models/new --data held_out.parquet\n"
-      "  kscout compare models/gemm_fp32_any_cpu models/gemm_fp32_zen3-2c --data held_out.parquet --store\n\n"
+      "  kscout compare models/gemm_fp32_any_cpu tuned/gemm_fp32_zen3-2c --data held_out.parquet --store\n\n"
       "exit status: 0 accepted, 1 not accepted, 2 wrong arguments or nothing in common, 4 file failure");
   verb.callback([options] { compare(*options); });
 }

@@ -416,7 +416,7 @@ void setup_evaluate(CLI::App& verb) {
       "of sizes\n"
       "that the model was trained on are left out unless --in-sample is given.\n\n"
       "examples\n"
-      "  kscout evaluate --model models/gemm_fp32_zen3-2c --data held_out.parquet\n"
+      "  kscout evaluate --model models/gemm_fp32_any_cpu --data held_out.parquet\n"
       "  kscout evaluate --model m                                      # after kscout tune --out m\n"
       "  kscout evaluate --model m --data d.parquet --train-data t.parquet --format json --out eval.json\n\n"
       "exit status: 0 done, 1 below a --min-... or off by --check-confidence, 2 wrong arguments "

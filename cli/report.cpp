@@ -92,7 +92,7 @@ void setup_report(CLI::App& verb) {
       "failures.\n\n"
       "examples\n"
       "  kscout report data/gemm_fp32_zen3-2c.held_out.parquet --out report.html\n"
-      "  kscout report models/gemm_fp32_zen3-2c --data held_out.parquet --out report.html\n"
+      "  kscout report models/gemm_fp32_any_cpu --data held_out.parquet --out report.html\n"
       "  kscout report runs/first --out report.html                     # after kscout sweep --out "
       "runs/first");
   verb.callback([options] { write_out(options->out, report_page(report_of(*options))); });

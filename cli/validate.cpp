@@ -461,7 +461,7 @@ void setup_validate(CLI::App& verb) {
       "examples\n"
       "  kscout validate --model models/conv_fwd_bf16_gfx950 --data other.parquet --targets --out new.csv\n"
       "  kscout validate --model M --data oracle.csv --from ck-csv --op conv_fwd --device gfx950\n"
-      "  kscout validate --mode hardware --model models/gemm_fp32_zen3-2c --problems smoke\n"
+      "  kscout validate --mode hardware --model models/gemm_fp32_any_cpu --problems smoke\n"
       "  kscout validate --mode hardware --model M --library ck.kscout-library.json --problems convs.csv\n"
       "  kscout validate --mode training-shapes --model M --data train.parquet\n"
       "  kscout validate --mode training-shapes --model M --data train.parquet --compile --ck-root ck\n"

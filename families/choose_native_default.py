@@ -4,14 +4,17 @@
     python3 families/choose_native_default.py            # prints the blocks of both native_*.toml
     python3 families/choose_native_default.py --report   # what they reach on the held-out problems of each CPU
 
-Reads data/<op>_fp32_<cpu>.train.parquet. Configs of different instruction sets are one candidate when they come from the same
-line of the rule set: heights of register tiles are matched by the table HEIGHTS, widths are counted in vectors. The greedy
-choice adds the candidate that gains most on average over the CPUs that are below the goal, until the best chosen config of each
-problem has GOAL of the best speed on average, on every CPU. Needs pyarrow and numpy.
+Reads the problems of data/<op>_fp32_<cpu>.*train.parquet that were measured with `broad`. Configs of different instruction sets
+are one candidate when they come from the same line of the rule set: heights of register tiles are matched by the table HEIGHTS,
+widths are counted in vectors. The greedy choice adds the candidate that gains most on average over the CPUs that are below the
+goal, until the best chosen config of each problem has GOAL of the best speed on average, on every CPU: first on the problems of
+up to 0.2 GFLOP, with which all data were measured at first, then on all. At last it drops what later choices replace, so that
+no CPU loses more than SLACK. Needs pyarrow and numpy.
 """
 import argparse
 import collections
 import glob
+import math
 import os
 import re
 
@@ -20,6 +23,8 @@ import pyarrow.parquet as pq
 
 DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "data")
 GOAL = {"gemm": 0.998, "conv_fwd": 0.996, "conv_bwd_data": 0.996, "conv_bwd_weight": 0.996}
+SLACK = 0.003
+BROAD = 1e9  # operations of the largest products of a `sizes_train` table that were measured with `broad`
 LANES = {"avx512": 16, "avx2": 8, "scalar": 4}
 OUTER = ("igemm", "rows", "wino", "patch", "gemm", "tiled", "small")
 # (kind, vectors per row, height with AVX-512): height without it. What is not listed has equal heights.
@@ -28,7 +33,8 @@ HEIGHTS = {("igemm", 2, 14): 6, ("igemm", 2, 8): 4, ("igemm", 3, 9): 4, ("rows",
            ("patch", 1, 16): 12, ("patch", 1, 8): 6, ("lanes", 1, 18): 1, ("lanes", 1, 24): 5, ("gemm", 2, 14): 6, ("gemm", 3, 9): 4,
            ("tiled", 2, 12): 6, ("tiled", 3, 8): 4, ("small", 1, 12): 6, ("small", 2, 12): 6, ("small", 3, 8): 4, ("small", 4, 8): 4}
 WIDE_HEIGHT = {(kind, vectors, narrow): wide for (kind, vectors, wide), narrow in HEIGHTS.items()}
-MEASURED = {"status", "cache", "pass", "time_us", "spread", "repeats", "noisy", "error", "setup_us", "device", "provider", "weight"}
+MEASURED = {"status", "cache", "pass", "time_us", "spread", "repeats", "noisy", "error", "setup_us", "device", "provider", "weight",
+            "workspace_bytes", "tflops", "gb_s"}
 # Order of the axes in a block, and how threads are shared out.
 AXES = {"gemm": ["kind", "mr", "nr", "pack_a", "pack_b", "mc", "kc", "nc", "order"],
         "conv": ["kind", "mr", "nr", "pack_w", "pixels", "depth", "channels"]}
@@ -63,13 +69,15 @@ def speeds(path, axes):
     """(candidate, problem number): speed relative to the problem's best; number of problems."""
     table = pq.read_table(path)
     names = [name for name in table.schema.names if name.startswith("config_")]
-    problem_columns = [table.column(name).to_pylist() for name in table.schema.names if not name.startswith("config") and name not in MEASURED]
+    fields = [name for name in table.schema.names if not name.startswith("config") and name not in MEASURED]
+    problem_columns = [table.column(name).to_pylist() for name in fields]
+    sizes = [fields.index(name) for name in ("m", "n", "k", "batch")] if ".sizes_" in path else []
     configs = list(zip(*(table.column(name).to_pylist() for name in names)))
     known = {config: candidate(dict(zip((name[len("config_"):] for name in names), config)), axes) for config in set(configs)}
     numbers, times = {}, {}
     rows = zip(zip(*problem_columns), configs, *(table.column(name).to_pylist() for name in ("status", "pass", "time_us")))
     for problem, config, status, measured_in, time_us in rows:
-        if status not in ("ok", "raced") or not time_us:
+        if status not in ("ok", "raced") or not time_us or 2 * math.prod(problem[i] for i in sizes) > BROAD:
             continue
         key = known[config], numbers.setdefault(problem, len(numbers))
         if key not in times or measured_in >= times[key][0]:
@@ -83,8 +91,9 @@ def speeds(path, axes):
 def matrices(op, part):
     """By CPU: problems x candidates; and the candidates."""
     axes = AXES["gemm" if op == "gemm" else "conv"]
-    tables = {re.search(r"_fp32_(.*)\.", os.path.basename(path))[1].rsplit(".", 1)[0]: speeds(path, axes)
-              for path in sorted(glob.glob(f"{DATA}/{op}_fp32_*.{part}.parquet"))}
+    sets = "*" if op == "gemm" else ""  # convolutions: chosen before there were sets of larger ones
+    tables = {re.search(r"_fp32_(.*)\.parquet", os.path.basename(path))[1]: speeds(path, axes)
+              for path in sorted(glob.glob(f"{DATA}/{op}_fp32_*.{sets}{part}.parquet"))}
     return tables, sorted({key[0] for found, _ in tables.values() for key in found}, key=str)
 
 
@@ -102,12 +111,23 @@ def filled(tables, candidates):
 def choose(op):
     tables, candidates = matrices(op, "train")
     shares = filled(tables, candidates)
-    chosen, reached = [], {cpu: np.zeros(len(m)) for cpu, m in shares.items()}
-    while any(r.mean() < GOAL[op] for r in reached.values()):
-        gain = sum(np.maximum(shares[cpu] - r[:, None], 0).mean(axis=0) for cpu, r in reached.items() if r.mean() < GOAL[op])
-        chosen.append(int(np.argmax(gain)))
-        reached = {cpu: np.maximum(r, shares[cpu][:, chosen[-1]]) for cpu, r in reached.items()}
-    return [candidates[i] for i in chosen]
+    chosen = []
+
+    def reached(configs, cpu):
+        return shares[cpu][:, configs].max(axis=1, initial=0)
+
+    for cpus in [cpu for cpu in shares if cpu.endswith(".train")], list(shares):
+        while below := [cpu for cpu in cpus if reached(chosen, cpu).mean() < GOAL[op]]:
+            gain = sum(np.maximum(shares[cpu] - reached(chosen, cpu)[:, None], 0).mean(axis=0) for cpu in below)
+            chosen.append(int(np.argmax(gain)))
+    floors = {cpu: reached(chosen, cpu).mean() - SLACK for cpu in shares}
+    while True:
+        rests = [[i for i in chosen if i != left_out] for left_out in chosen]
+        means = [{cpu: reached(rest, cpu).mean() for cpu in shares} for rest in rests]
+        kept = [(sum(mean.values()), rest) for mean, rest in zip(means, rests) if all(mean[cpu] >= floors[cpu] for cpu in shares)]
+        if not kept or op != "gemm":
+            return [candidates[i] for i in chosen]
+        chosen = max(kept)[1]
 
 
 def value_text(axis, values, row):

@@ -16,7 +16,7 @@ sys.path.insert(0, str(ROOT / "tests/report"))
 sys.dont_write_bytecode = True
 from browser import Browser  # noqa: E402
 
-MODEL, DATA = "models/gemm_fp32_zen3-2c", "data/gemm_fp32_zen3-2c.held_out.parquet"
+MODEL, DATA = "models/gemm_fp32_any_cpu", "data/gemm_fp32_graniterapids-2c.sizes_held_out.parquet"
 OUT = ROOT / "docs/report_cpu.png"
 WIDTH, MAX_BYTES = 860, 150_000
 

@@ -11,8 +11,14 @@ import kscout
 
 @pytest.fixture(scope="session")
 def model():
-    """A model of GEMMs on a CPU that came with the package, whichever that is."""
-    return sorted((Path(kscout.__file__).parent / "models").glob("gemm_fp32_*-2c/model.ksf"))[0].parent
+    """A model of GEMMs on one CPU."""
+    return Path(__file__).parents[2] / "tests/models/gemm_fp32_zen3-2c"
+
+
+@pytest.fixture(scope="session")
+def models():
+    """The models that came with the package."""
+    return Path(kscout.__file__).parent / "models"
 
 
 @pytest.fixture(autouse=True)

@@ -28,9 +28,8 @@ def test_without_a_model_the_analytic_cost_answers():
     assert choice.config in kscout.kernels().applicable(PROBLEM)
 
 
-def test_the_models_of_the_package_are_on_the_search_path(model):
-    device = Selector.load(model).device
-    assert Selector.find("fp32", device=device).model_path.parent == model.parent
+def test_the_models_of_the_package_are_on_the_search_path(model, models):
+    assert Selector.find("fp32", device=Selector.load(model).device).model_path.parent == models
 
 
 def test_rank_kernels_is_rank_of_the_selector(model):
@@ -105,8 +104,8 @@ def test_threads_share_a_selector():
     assert all(results[i] == expected for i in range(4))
 
 
-def test_load_keeps_the_models_provider_and_obeys_rules_and_devices(model, tmp_path):
-    conv = model.parent / "conv_fwd_bf16_gfx950"
+def test_load_keeps_the_models_provider_and_obeys_rules_and_devices(model, models, tmp_path):
+    conv = models / "conv_fwd_bf16_gfx950"
     other = kscout.Conv(8, 64, 64, 28, 28, 3, 3, "fp16", pad=1)  # of another type than the model's: analytic costs answer
     for rules in "default", "tiny":
         expected = Selector.analytic(provider="ck_tile", device="gfx950", rules=rules).select(other)

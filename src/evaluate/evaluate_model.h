@@ -2,7 +2,7 @@
 /// \file
 /// Evaluates a model against the oracle of a dataset, on held-out problems.
 ///
-///     const ModelEvaluation e = evaluate_model("models/gemm_fp32_zen3-2c", table, {});
+///     const ModelEvaluation e = evaluate_model("models/gemm_fp32_any_cpu", table, {});
 ///     std::cout << evaluation_json(e).dump(2);
 #include <cstdint>
 #include <filesystem>

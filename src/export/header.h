@@ -5,7 +5,7 @@
 ///
 ///     HeaderOptions options;
 ///     options.name_space = "my_gemm";
-///     write_file_atomically("my_gemm.h", model_header(Model::load("models/gemm_fp32_zen3-2c"), options));
+///     write_file_atomically("my_gemm.h", model_header(Model::load("models/gemm_fp32_any_cpu"), options));
 ///
 /// Compiled without fused multiply-add (-ffp-contract=off), the header gives the scores and choices of
 /// Model::score bit for bit. It evaluates all trees for all configs, so it is slower than the library. Guide:

@@ -2,7 +2,7 @@
 /// \file
 /// Loads a trained model from one `.ksf` file, which contains everything that a decision needs.
 ///
-///     const Model model = Model::load("models/gemm_fp32_zen3-2c");   // a folder, or a .ksf file
+///     const Model model = Model::load("models/gemm_fp32_any_cpu");   // a folder, or a .ksf file
 ///     const Family* family = model.family(signature_of(problem));    // null: not trained for it
 ///     std::vector<double> scores(family->configs.size());
 ///     model.score(problem, scores);                                  // higher is better

@@ -16,7 +16,7 @@ import tempfile
 PROGRAMS = os.path.abspath(sys.argv[1])
 KSCOUT = os.path.join(PROGRAMS, "kscout")
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-MODEL = os.path.join(ROOT, "models/gemm_fp32_zen3-2c")
+MODEL = os.path.join(ROOT, "tests/models/gemm_fp32_zen3-2c")
 HELD_OUT = "few.parquet"  # some problems of the next
 ALL_HELD_OUT = os.path.join(ROOT, "data/gemm_fp32_zen3-2c.held_out.parquet")
 # Commands that end well; a verb that is missing here needs more than a moment or a device.

@@ -201,7 +201,7 @@ def main():
 
         data = root / "data"
         reports = {
-            "model_cpu": (root / "models/gemm_fp32_zen3-2c", "--data", data / "gemm_fp32_zen3-2c.held_out.parquet"),
+            "model_cpu": (root / "tests/models/gemm_fp32_zen3-2c", "--data", data / "gemm_fp32_zen3-2c.held_out.parquet"),
             "model_gpu": (root / "models/conv_fwd_bf16_h200", "--data", data / "conv_fwd_bf16_h200.joint_held_out.parquet"),
             "dataset": (data / "gemm_fp8_h200.held_out.parquet",),
         }

@@ -128,7 +128,7 @@ TEST_F(ModelRefresh, RefusesModelsWithoutAlgorithmsOfCublasLt) {
     });
   };
   refuses("models/conv_fwd_bf16_h200");
-  refuses("models/gemm_fp32_zen3-2c");
+  refuses("tests/models/gemm_fp32_zen3-2c");
   refuses("models/grouped_gemm_bf16_h100");
 }
 

@@ -130,7 +130,7 @@ TEST(Report, RoofIsTheHighestMeasuredSpeedOfAnUnknownDevice) {
 }
 
 TEST(Report, OfAModelComparesItsChoicesWithTheBaselines) {
-  const std::filesystem::path model = paths::in_repository("models/gemm_fp32_zen3-2c");
+  const std::filesystem::path model = paths::in_repository("tests/models/gemm_fp32_zen3-2c");
   const MeasurementTable table =
       read_dataset(paths::in_repository("data/gemm_fp32_zen3-2c.held_out.parquet"));
   ModelEvaluationOptions how;
