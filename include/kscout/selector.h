@@ -123,6 +123,11 @@ struct SelectorRequest {
   /// can (Backend::absence). Null: all configs can run. Called once per config when the model is read.
   /// Configs that cannot run are never chosen, and warnings() states their number.
   std::function<std::string(const Signature&, const KernelConfig&)> absence = {};
+  /// Returns the first configs of so many that the kernels' library names for a problem, best first
+  /// (Backend::suggestions). A model that was trained with the library's lists then chooses among these and
+  /// its own kernels, whatever release the library is of. Called once for each problem that is decided anew.
+  /// Null: its choice is the library's first suggestion or one of its own kernels.
+  std::function<std::vector<KernelConfig>(ProblemRef, std::size_t count)> suggestions = {};
   /// Maximum number of threads of one kernel on the CPU; configs that need more do not apply. 0:
   /// KSCOUT_THREADS, else, when `device` is this machine's CPU, the minimum of OMP_NUM_THREADS, the CPUs that
   /// the process may use and its CPU quota.

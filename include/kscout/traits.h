@@ -47,6 +47,7 @@ struct Traits {
   double algorithm = unknown;
   double variant = unknown;
   double suggestion = unknown;
+  double listed = unknown;
 };
 
 template <>
@@ -84,6 +85,7 @@ struct Fields<Traits> {
             "which of its library's algorithms; numbers mean only \"the same\""},
       Field{"variant", &T::variant, "1", "an option within the algorithm"},
       Field{"suggestion", &T::suggestion, "1", "n: what the library names n-th for the problem; 0 = fixed"},
+      Field{"listed", &T::listed, "1", "n: the library names it n-th for the problem; unknown = not asked"},
   };
 };
 

@@ -28,7 +28,7 @@ _USUAL_TRAITS = {
 _TRAITS = (
     "tile_m tile_n tile_k inner_m inner_n inner_k workers workers_m workers_n threads_per_worker workers_per_core stages split_k "
     "shared_bytes register_elements vector_elements alignment packs_a packs_b kind order prefetch persistent cluster cluster_m "
-    "cluster_n swizzle algorithm variant suggestion"
+    "cluster_n swizzle algorithm variant suggestion listed"
 ).split()
 # For axes that no name assigns: what the schemas of a kind of device read as mere numbers.
 _SPARE_TRAITS = {"cpu": ["prefetch", "order", "stages"], "gpu": ["variant", "algorithm", "swizzle"]}

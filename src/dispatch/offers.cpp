@@ -29,6 +29,18 @@ auto breaks_of(Backend& backend) {
   };
 }
 
+/// SelectorRequest::suggestions of a backend.
+auto suggestions_of(Backend& backend) {
+  return [&backend](ProblemRef problem, std::size_t count) -> std::vector<KernelConfig> {
+    try {
+      return backend.suggestions(problem, count);
+    } catch (const Error& error) {
+      if (error.code() != Errc::unsupported) throw;
+      return {};  // it has no library that names kernels
+    }
+  };
+}
+
 }  // namespace
 
 int uncertainty(const Choice& choice) noexcept {
@@ -156,6 +168,7 @@ Offers::Selectors& Offers::selectors(Backend& backend, const Signature& signatur
                      [&backend, families = families_](const Signature& of, const KernelConfig& config) {
                        return families->absence(backend, of, config);
                      },
+                 .suggestions = suggestions_of(backend),
                  .threads = policy_.threads,
                  .calls = policy_.calls,
                  .breaks = breaks_of(backend),

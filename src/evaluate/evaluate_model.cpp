@@ -46,7 +46,7 @@ void apply_guard(const Model& model, const Problem& problem, Target target,
                  std::span<const KernelConfig> configs, Scores& scores) {
   const CompiledFamily& family = *model.compiled(signature_of(problem));
   if (!family.first_suggestion()) return;
-  const auto at = std::ranges::find(configs, family.config(*family.first_suggestion()));
+  const auto at = std::ranges::find_if(configs, is_first_suggestion);
   if (at == configs.end()) return;
   const auto suggestion = static_cast<std::size_t>(at - configs.begin());
   const auto top = static_cast<std::size_t>(std::ranges::max_element(scores.score) - scores.score.begin());

@@ -366,11 +366,14 @@ GpuServer::Chooser* GpuServer::chooser(DType dtype) {
       .device = gpu_->device(),
       .db = settings_.db,
       .backend = std::string(gpu_->name()),
-      .absence = [gpu = gpu_, release = release_, of_model](const Signature& of, const KernelConfig& config) {
-        std::int32_t needed = 0;
-        if (needs_release(config, &needed) && needed != 0 && needed != release) *of_model = needed;
-        return gpu->absence(of, config);
-      }};
+      .absence =
+          [gpu = gpu_, release = release_, of_model](const Signature& of, const KernelConfig& config) {
+            std::int32_t needed = 0;
+            if (needs_release(config, &needed) && needed != 0 && needed != release) *of_model = needed;
+            return gpu->absence(of, config);
+          },
+      .suggestions = [gpu = gpu_](ProblemRef problem,
+                                  std::size_t count) { return gpu->suggestions(problem, count); }};
   Selector selector = Selector::load(*model, request);
   const bool other_release = *of_model != 0 || !same_library_;
   if (other_release) {

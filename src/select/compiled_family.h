@@ -23,7 +23,7 @@ namespace kscout {
 
 /// One config of a family with its predictions by one source of the fallback chain.
 struct Ranked {
-  std::uint32_t config = 0;  ///< position in the family
+  std::uint32_t config = 0;  ///< position in the family, and after its configs among the listed ones
   double score = 0;          ///< higher is better
   double tflops = std::numeric_limits<double>::quiet_NaN();
   double time_us = std::numeric_limits<double>::quiet_NaN();
@@ -45,8 +45,10 @@ struct SelectScratch {
   std::vector<std::uint32_t> able;
   std::vector<double> scores;
   std::vector<Ranked> ranked, charged;
-  /// Of the last Model::rank(): the prediction for the library's first suggestion; NaN when it is not among
-  /// the configs that can be chosen.
+  std::vector<KernelConfig> listed;  ///< that the kernels' library names for the problem
+  /// Of the last Model::rank(): the position of the library's first suggestion and the prediction for it;
+  /// nothing and NaN when it is not among the configs that can be chosen.
+  std::optional<std::uint32_t> first_suggestion;
   double suggestion_tflops = std::numeric_limits<double>::quiet_NaN();
 };
 

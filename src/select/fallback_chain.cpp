@@ -127,6 +127,7 @@ FallbackChain::FallbackChain(const FallbackInputs& base, std::optional<LoadedMod
                  names_of(base.request, model_).provider, switches_.disabled, limit_),
       analytic_(base.families, switches_.disabled, limit_, !switches_.off(ChoiceSource::analytic)),
       calls_(base.request.calls),
+      suggestions_(base.request.suggestions),
       log_(std::move(log)) {
   if (model_ && model_->model.data().any_cpu && switches_.off(ChoiceSource::any_cpu)) model_.reset();
   if (calls_ < 0)
@@ -203,10 +204,11 @@ std::optional<FallbackChain::Vote> FallbackChain::rank_by_model(ProblemRef probl
       model.data().any_cpu ? model.default_target() : target_of(by).value_or(model.default_target());
   // The confidence reads the first predictions.
   const std::size_t wanted = std::max(count, Confidence::top);
-  Vote vote{.family = family, .ranked = {}, .source = source_of(model)};
-  scratch.ranked.resize(std::min(wanted, family->size()));
+  Vote vote{.family = family, .listed = listed(problem, scratch), .ranked = {}, .source = source_of(model)};
+  scratch.ranked.resize(std::min(wanted, family->size() + vote.listed.size()));
   const auto& allowed = allowed_[model.position(family->family())];
-  const std::size_t found = model.rank(*family, problem, target, allowed, scratch.ranked, scratch, calls_);
+  const std::size_t found =
+      model.rank(*family, problem, target, allowed, scratch.ranked, scratch, calls_, vote.listed);
   if (found == 0) return std::nullopt;
   vote.ranked = std::span(scratch.ranked).first(found);
   vote.suggestion_us = static_cast<float>(time_us_of(problem, scratch.suggestion_tflops));
@@ -219,8 +221,32 @@ std::optional<FallbackChain::Vote> FallbackChain::rank_by_model(ProblemRef probl
   vote.confidence = model.confidence(family->family(), problem, target, best);
   const double lead = std::log(best.front() / scratch.suggestion_tflops);
   if (!switches_.guard_off && model.guarded(family->family(), problem, target, lead))
-    put_first(vote, *family->first_suggestion());
+    put_first(vote, *scratch.first_suggestion);
   return vote;
+}
+
+std::span<const KernelConfig> FallbackChain::listed(ProblemRef problem, SelectScratch& scratch) const {
+  // Far more than the library names for any problem.
+  constexpr std::size_t kMost = 64;
+  scratch.listed.clear();
+  const Model& model = model_->model;
+  if (!suggestions_ || !model.ranks_listed()) return {};
+  const auto is_disabled = [&](const KernelConfig& config) {
+    return std::ranges::any_of(switches_.disabled, [&](const NamedConfig& one) {
+      return one.config == config && same_but_accumulate(one.signature, signature_of(problem));
+    });
+  };
+  std::int32_t place = 0;
+  for (const KernelConfig& named : suggestions_(problem, kMost)) {
+    ++place;
+    auto config = kscout::provider(model.provider()).own(named);
+    const Verdict verdict = rule_verdict(problem, named, model.device());
+    const bool wrong = verdict.status == VerdictStatus::refused && !verdict.since.empty();
+    if (!config || wrong || is_disabled(*config)) continue;
+    (*config)[config->space->axis_index("suggestion")] = place;
+    scratch.listed.push_back(*config);
+  }
+  return scratch.listed;
 }
 
 void FallbackChain::put_first(Vote& vote, std::uint32_t config) {
@@ -267,7 +293,8 @@ SelectStatus FallbackChain::try_rank(ProblemRef problem, By by, std::span<Choice
   const auto ranked = vote ? vote->ranked : std::span<Ranked>();
   std::size_t filled = preferred;
   for (std::size_t i = 0; i < ranked.size() && filled < best.size(); ++i) {
-    const KernelConfig config = vote->family->config(ranked[i].config);
+    const std::size_t place = ranked[i].config, own = vote->family->size();
+    const KernelConfig config = place < own ? vote->family->config(place) : vote->listed[place - own];
     if (std::ranges::find(best.first(preferred), config, &Choice::config) != best.begin() + preferred)
       continue;
     best[filled] = choice_of(problem, config, ranked[i], vote->source);

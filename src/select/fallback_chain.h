@@ -86,6 +86,7 @@ class FallbackChain {
   /// The ranking of one source, best first; in memory of the scratch.
   struct Vote {
     const CompiledFamily* family = nullptr;
+    std::span<const KernelConfig> listed = {};  ///< follow the family's configs
     std::span<Ranked> ranked;
     double confidence = Choice::unknown;  ///< confidence in the first config
     float suggestion_us = std::numeric_limits<float>::quiet_NaN();
@@ -102,7 +103,10 @@ class FallbackChain {
                         SelectScratch& scratch) const;
   std::optional<Vote> rank_by_model(ProblemRef problem, By by, std::size_t count,
                                     SelectScratch& scratch) const;
-  /// Puts a config of the family before all others.
+  /// The configs that the kernels' library names for a problem, each with its place in the list. Left out
+  /// are those that are known to compute wrong results, and those that KSCOUT_DISABLE names.
+  std::span<const KernelConfig> listed(ProblemRef problem, SelectScratch& scratch) const;
+  /// Puts a config before all others.
   static void put_first(Vote& vote, std::uint32_t config);
   std::optional<Vote> rank_by_cost(ProblemRef problem, std::size_t count, SelectScratch& scratch) const;
   /// The family that answers for a signature; null when there is none.
@@ -125,6 +129,7 @@ class FallbackChain {
   std::vector<std::vector<std::uint8_t>> allowed_;  ///< by family of the model
   std::string left_out_, not_charged_;
   std::int64_t calls_;  ///< SelectorRequest::calls
+  decltype(SelectorRequest::suggestions) suggestions_;
   std::vector<std::unique_ptr<const Forced>> forced_;
   std::shared_ptr<Log> log_;
 };

@@ -50,6 +50,8 @@ struct Model::Compiled {
     for (std::size_t i = 0; i < data.families.size(); ++i) add(data.families[i], i);
     add_twins();
     fast = std::vector<std::atomic<const FamilyForest*>>(all.size() * data.targets.size());
+    ranks_listed = std::ranges::any_of(data.schema->program().inputs(),
+                                       [](const expr::Input& input) { return input.name == "t.listed"; });
   }
   /// Adds the families' configs for signatures that they answer for: the nearest of each family first.
   void add_twins() {
@@ -108,6 +110,7 @@ struct Model::Compiled {
   std::vector<std::size_t> trained;  ///< by family: its place, or its twin's, in data.families
   std::vector<std::unique_ptr<const CompiledFamily>> families;  ///< in the order of `all`
   std::vector<FamilyOutputs> outputs;                           ///< outputs of the shortlist, by family
+  bool ranks_listed = false;                                    ///< Model::ranks_listed()
   mutable ForkMutex making{ForkLevel::model};
   mutable std::vector<std::atomic<const FamilyForest*>> fast;  ///< by family and target
 };
@@ -238,6 +241,33 @@ bool Model::score_some(const CompiledFamily& family, ProblemRef problem, const M
   return true;
 }
 
+bool Model::ranks_listed() const noexcept { return compiled_->ranks_listed; }
+
+void Model::replace_suggestions(const CompiledFamily& family, ProblemRef problem, const ModelTarget& forest,
+                                std::span<const KernelConfig> listed, SelectScratch& scratch) const {
+  const Family& of = family.family();
+  std::vector<double> scores;
+  std::vector<std::uint32_t> configs;
+  for (std::size_t i = 0; i < scratch.scores.size(); ++i) {
+    if (of.traits[scratch.able[i]].suggestion > 0) continue;
+    configs.push_back(scratch.able[i]);
+    scores.push_back(scratch.scores[i]);
+  }
+  ConfigTable table(of.configs.space());
+  std::vector<Traits> traits;
+  scratch.first_suggestion.reset();
+  for (const KernelConfig& config : listed) {
+    configs.push_back(static_cast<std::uint32_t>(family.size() + table.size()));
+    table.push_back(config);
+    traits.push_back(kscout::provider(of.provider).traits(of.signature, config, of.device));
+    if (traits.back().listed == 1) scratch.first_suggestion = configs.back();
+  }
+  score_rows(table, traits, problem, forest, scratch);
+  scores.insert(scores.end(), scratch.scores.begin(), scratch.scores.end());
+  scratch.scores = std::move(scores);
+  scratch.able = std::move(configs);
+}
+
 double Model::base_log_tflops(ProblemRef problem, Target target) const {
   if (target != Target::relative && target != Target::rank) return 0;
   const ModelData& of = data();
@@ -303,36 +333,42 @@ std::size_t Model::shortlist_family(const CompiledFamily& family, ProblemRef pro
 
 std::size_t Model::rank(const CompiledFamily& family, ProblemRef problem, Target target,
                         std::span<const std::uint8_t> allowed, std::span<Ranked> best, SelectScratch& scratch,
-                        std::int64_t calls) const {
+                        std::int64_t calls, std::span<const KernelConfig> listed) const {
   const ModelTarget& forest = forest_of(target);
   const FamilyForest& fast = compiled_->forest_over(family.family(), forest);
   const std::span<const double> setup = setup_times(family.family(), problem);
   const bool charged = calls > 0 && !setup.empty() && flop_count(problem) > 0;
-  const std::size_t kept = shortlist_family(family, problem, forest, allowed, scratch);
+  std::size_t kept = shortlist_family(family, problem, forest, allowed, scratch);
   // Set-up can put any config of the shortlist first.
   std::span<Ranked> room = best;
-  if (charged && kept > best.size()) {
-    scratch.charged.resize(kept);
+  if (charged && kept + listed.size() > best.size()) {
+    scratch.charged.resize(kept + listed.size());
     room = scratch.charged;
   }
   std::size_t count = 0;
   double suggestion_score = std::numeric_limits<double>::quiet_NaN();
-  /// Appends the best of the configs that `from` marks.
-  const auto append = [&](std::span<const std::uint8_t> from) {
-    const auto configs = marked(from, scratch.able);
+  scratch.first_suggestion = family.first_suggestion();
+  /// Appends the best of the configs that `from` marks and of `also`; returns the number of both.
+  const auto append = [&](std::span<const std::uint8_t> from, std::span<const KernelConfig> also) {
+    std::span<const std::uint32_t> configs = marked(from, scratch.able);
     // False when the schema cannot describe the problem.
-    if (!score_some(family, problem, forest, configs, scratch)) return;
+    if (!score_some(family, problem, forest, configs, scratch)) return std::size_t{0};
+    if (!also.empty()) {
+      replace_suggestions(family, problem, forest, also, scratch);
+      configs = scratch.able;
+    }
     count += keep_best(configs, scratch.scores, room.subspan(count));
-    const auto at = std::ranges::find(configs, family.first_suggestion());
+    const auto at = std::ranges::find(configs, scratch.first_suggestion);
     if (at != configs.end())
       suggestion_score = scratch.scores[static_cast<std::size_t>(at - configs.begin())];
+    return configs.size();
   };
-  append(scratch.kept);
+  kept = append(scratch.kept, listed);
   if (count == kept && count < room.size()) {
     family.applicable(problem, allowed, scratch);
     // Marks the other applicable configs.
     for (std::size_t i = 0; i < scratch.kept.size(); ++i) scratch.kept[i] ^= scratch.applicable[i];
-    append(scratch.kept);
+    append(scratch.kept, {});
     put_behind(room.first(count), kept);
   }
   if (count == 0) return 0;
@@ -346,7 +382,7 @@ std::size_t Model::rank(const CompiledFamily& family, ProblemRef problem, Target
   for (Ranked& ranked : room.first(count)) {
     ranked.tflops = tflops_of(ranked.score);
     ranked.time_us = time_us_of(problem, ranked.tflops);
-    if (!setup.empty()) ranked.setup_us = setup[ranked.config];
+    if (ranked.config < setup.size()) ranked.setup_us = setup[ranked.config];
   }
   if (!charged) return count;
   charge_setup(room.first(count), std::min(kept, count), calls);

@@ -180,11 +180,16 @@ class Model {
   /// keep family order. `calls` > 0 orders both parts by Ranked::cost_us(calls) where the family has set-up
   /// times; the score is then minus that cost, lowered in the second part. Returns the number of configs: 0
   /// also when the schema cannot describe the problem. The model must have the target. Allocates only when
-  /// `scratch` is smaller than this family needs. Leaves the prediction for the library's first suggestion in
-  /// scratch.suggestion_tflops.
+  /// `scratch` is smaller than this family needs, and for `listed`: configs that the kernels' library names
+  /// for the problem (ranks_listed()). These belong to the shortlist, in place of the family's suggestions.
+  /// Leaves the library's first suggestion, and the prediction for it, in `scratch`.
   std::size_t rank(const CompiledFamily& family, ProblemRef problem, Target target,
                    std::span<const std::uint8_t> allowed, std::span<Ranked> best, SelectScratch& scratch,
-                   std::int64_t calls = 0) const;
+                   std::int64_t calls = 0, std::span<const KernelConfig> listed = {}) const;
+
+  /// Whether the model chooses among what the kernels' library names for a problem: it was trained with the
+  /// place in the library's list (trait `listed`).
+  bool ranks_listed() const noexcept;
 
   /// Writes one score per config of family(signature_of(problem)); higher is better. Configs that an
   /// applicability rule refuses for the problem get -infinity. Configs that are not on the shortlist are
@@ -249,6 +254,10 @@ class Model {
   /// describe the problem.
   bool score_some(const CompiledFamily& family, ProblemRef problem, const ModelTarget& forest,
                   std::span<const std::uint32_t> configs, SelectScratch& scratch) const;
+  /// Puts listed configs, with their scores, in place of the family's suggestions among the configs of
+  /// scratch.able and scratch.scores.
+  void replace_suggestions(const CompiledFamily& family, ProblemRef problem, const ModelTarget& forest,
+                           std::span<const KernelConfig> listed, SelectScratch& scratch) const;
   /// ln of the TFLOPS that a target is relative to; 0 for an absolute target.
   double base_log_tflops(ProblemRef problem, Target target) const;
 

@@ -115,6 +115,9 @@ ModelCheck check_model(const std::filesystem::path& model, Backend& backend, con
   request.absence = [&](const Signature& signature, const KernelConfig& config) {
     return backend.absence(signature, config);
   };
+  request.suggestions = [&](ProblemRef problem, std::size_t count) {
+    return backend.suggestions(problem, count);
+  };
   const std::string provider_name(Model::load(model).provider());
   if (!backend.executes(provider_name)) {
     fail(Errc::invalid_argument, "{} chooses kernels of provider {}, which backend {} does not execute",

@@ -38,7 +38,7 @@ std::string cublaslt_refusal(ProblemRef of, const KernelConfig& config) {
 /// The library also suggests algorithms that give wrong results. Throws unsupported for those that rules
 /// exclude.
 void refuse_wrong_suggestion(const GemmProblem& problem, const CublasLtConfig& named) {
-  const bool unknown = named.suggestion > 0;  // the algorithm has attributes without a name here
+  const bool unknown = !named.is_named();  // the algorithm has attributes without a name here
   if (unknown) return;
   static const auto rules = [] {
     std::vector<Rule> found;

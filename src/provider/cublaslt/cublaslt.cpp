@@ -21,7 +21,9 @@ constexpr NamedAxis kCublasLtTable[] = {
      {},
      NameForm::covered},
     {{"suggestion", "1",
-      "n: the n-th suggestion of the library's own heuristic for the problem; 0: the algorithm that follows"},
+      "n: the n-th suggestion of the library's own heuristic for the problem, or the algorithm that was it; "
+      "0: "
+      "the algorithm that follows"},
      {},
      NameForm::covered},
     {{"algorithm", "1", "the library's number of the algorithm"}, "a"},
@@ -61,7 +63,9 @@ class CublasLtProvider final : public NvidiaGemmProvider {
     check_signature(*this, signature);
     const CublasLtConfig c = CublasLtConfig::from(config);
     std::string text = prefix() + fmt::format("{}_v{}__", gemm_signature_text(signature), c.version);
-    if (c.suggestion > 0) return text + fmt::format("suggestion{}", c.suggestion);
+    if (c.suggestion > 0) text += fmt::format("suggestion{}", c.suggestion);
+    if (!c.is_named()) return text;
+    if (c.suggestion > 0) text += '_';
     print_axes(text, config, kAlgorithmName);
     return text;
   }
@@ -80,15 +84,17 @@ class CublasLtProvider final : public NvidiaGemmProvider {
       if (c.suggestion == 0) in.bad("a suggestion above 0");
     }
     KernelConfig config = c.kernel_config();
-    read_axes(in, config, c.suggestion > 0 ? std::span<const NamePart>() : kAlgorithmName);
+    const bool named = c.suggestion == 0 || in.optional("_");
+    read_axes(in, config, named ? kAlgorithmName : std::span<const NamePart>());
     return {signature, config};
   }
 
   Traits traits(const Signature& signature, const KernelConfig& config, const Device&) const override {
     const CublasLtConfig c = CublasLtConfig::from(config);
     Traits t = gpu_traits();
-    t.suggestion = c.suggestion;
-    if (c.suggestion > 0) return t;  // the library may suggest a different algorithm for each problem
+    if (c.suggestion > 0) t.listed = c.suggestion;
+    t.suggestion = c.is_named() ? 0 : c.suggestion;
+    if (!c.is_named()) return t;  // the library may suggest a different algorithm for each problem
     const auto said = [](std::int32_t value) { return value > 0 ? value : Traits::unknown; };
     t.tile_m = said(c.tile_m);
     t.tile_n = said(c.tile_n);
@@ -127,7 +133,7 @@ KernelConfig CublasLtConfig::kernel_config() const {
 }
 
 std::optional<CublasLtNumbers> library_numbers(const CublasLtConfig& c) {
-  if (c.suggestion > 0) return std::nullopt;
+  if (!c.is_named()) return std::nullopt;
   // The library's matrices are transposed: its rows are columns here.
   const NamedSizes* const tile = find_sizes(library_tiles(), c.tile_n, c.tile_m);
   const NamedSizes* const stages = find_sizes(library_stages(), c.tile_k, c.stages);

@@ -13,13 +13,15 @@
 ///
 ///     name      = "cublaslt_gemm_" dtype "_" layout { "_" type } ["_" epilogue] ["_acc"] "_v" version "__" how
 ///     type      = "B" dtype | "C" dtype | "Acc" dtype       when it differs from the usual type for A's (make_gemm)
-///     how       = "suggestion" n | algorithm
+///     how       = "suggestion" n [ "_" algorithm ] | algorithm
 ///     algorithm = "a" id "_" tile_m "x" tile_n "x" tile_k "_st" stages "_s" split_k "_" reduction
 ///                 "_w" swizzle "_o" custom "_" inner "_c" cluster_m "x" cluster_n
 ///
 /// for example cublaslt_gemm_bf16_rcr_v130100__a66_128x256x64_st0_s1_none_w0_o0_any_c2x1 and
 /// cublaslt_gemm_bf16_rcr_v0__suggestion1. Stages 0: the library chooses; split_k 0: the library divides K in
-/// its own way; tile or cluster 0x0: not stated.
+/// its own way; tile or cluster 0x0: not stated. A suggestion without an algorithm is whichever the library
+/// lists there when the config is prepared; one with an algorithm runs that, which the library listed there
+/// before.
 #include <optional>
 
 #include <kscout/provider.h>
@@ -29,7 +31,8 @@ namespace kscout {
 /// A config with typed members, in the order of the axes; cublaslt.cpp contains their help.
 struct CublasLtConfig {
   std::int32_t version = 0;  ///< cublasLtGetVersion(); 0 = any installed release
-  /// n: the n-th suggestion of the library's heuristic; all other members are then 0.
+  /// n: the n-th suggestion of the library's heuristic. Unless the config is_named(), all other members are
+  /// then 0.
   std::int32_t suggestion = 0;
   std::int32_t algorithm = 0, tile_m = 0, tile_n = 0, tile_k = 0, stages = 0, split_k = 0, reduction = 0,
                swizzle = 0, custom = 0, inner = 0, cluster_m = 0, cluster_n = 0;
@@ -37,6 +40,8 @@ struct CublasLtConfig {
   /// Throws invalid_argument when the config belongs to another space or an axis is unknown.
   static CublasLtConfig from(const KernelConfig& config);
   KernelConfig kernel_config() const;
+  /// Whether it says which algorithm runs.
+  bool is_named() const noexcept { return suggestion == 0 || algorithm > 0 || tile_m > 0 || split_k > 0; }
 };
 
 /// An algorithm as cublasLtMatmulAlgoInit (`id`) and cublasLtMatmulAlgoConfigSetAttribute take it.
@@ -49,8 +54,8 @@ struct CublasLtNumbers {
   bool operator==(const CublasLtNumbers&) const = default;
 };
 
-/// Nothing for a suggestion, and for a tile, stages or a cluster that the library's header at the build had
-/// no number for (library_numbers.h).
+/// Nothing for a suggestion that is not named, and for a tile, stages or a cluster that the library's header
+/// at the build had no number for (library_numbers.h).
 std::optional<CublasLtNumbers> library_numbers(const CublasLtConfig& config);
 /// The reverse: nothing for such numbers.
 std::optional<CublasLtConfig> config_of(const CublasLtNumbers& numbers, std::int32_t version);

@@ -264,7 +264,7 @@ class LtMatmul final : public Matmul {
       if (got != CallStatus::done) return got;
     }
     cublasLtMatmulHeuristicResult_t checked{};
-    if (algorithm.suggestion > 0) {
+    if (!algorithm.is_named()) {
       std::vector<cublasLtMatmulHeuristicResult_t> found;
       got = ask_heuristic(description_, workspace_limit, algorithm.suggestion, found);
       if (got != CallStatus::done) return got;

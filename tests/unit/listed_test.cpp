@@ -1,0 +1,149 @@
+// Tests choices among what a library names for a problem, with a model that reads tiles alone.
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+
+#include <gtest/gtest.h>
+
+#include <kscout/family.h>
+#include <kscout/provider.h>
+#include <kscout/selector.h>
+
+#include "core/files.h"
+#include "provider/cublaslt/cublaslt.h"
+#include "select/model.h"
+#include "support/temporary_folder.h"
+
+namespace kscout {
+namespace {
+
+/// One tree with one split; a value that is not known goes to the left.
+Forest split(std::uint32_t features, std::uint32_t feature, double threshold, double left, double right) {
+  Forest forest;
+  forest.feature_count = features;
+  forest.tree_nodes = {0, 1};
+  forest.tree_leaves = {0, 2};
+  forest.threshold = {threshold};
+  forest.feature = {feature};
+  forest.left = {-1};
+  forest.right = {-2};
+  forest.decision = {2 | 8};
+  forest.leaf_value = {left, right};
+  return forest;
+}
+
+/// Prefers tiles of more than 100 rows; `place`: the formula of a feature that no tree reads.
+Model model_of_tiles(const std::string& place) {
+  SchemaData schema;
+  schema.name = "tiles";
+  schema.summary = "tiles";
+  schema.features = {{"m", "p.m", "elements", "rows", false},
+                     {"tile_m", "t.tile_m", "elements", "rows of a tile", false},
+                     {"place", place, "1", "place in the list", false}};
+  ModelData data;
+  const Signature signature = signature_of(make_gemm(1, 1, 1, DType::bf16));
+  data.families = {enumerate({"cublaslt", signature, device_preset("h200"), "tiny", {}})};
+  data.schema = std::make_shared<Schema>(std::move(schema));
+  data.targets = {{Target::relative, split(3, 1, 100, -0.5, -0.1), 0, 1}};
+  data.best_tflops = split(1, 0, 1e9, 4, 5);
+  data.best_features = {0};
+  data.fingerprint = "0123456789abcdef";
+  return Model(std::move(data));
+}
+
+KernelConfig tile(std::int32_t rows, std::int32_t split_k = 1) {
+  return CublasLtConfig{.version = 130200,
+                        .algorithm = 66,
+                        .tile_m = rows,
+                        .tile_n = 64,
+                        .tile_k = 64,
+                        .split_k = split_k,
+                        .reduction = split_k > 1 ? 2 : 0,
+                        .cluster_m = 1,
+                        .cluster_n = 1}
+      .kernel_config();
+}
+
+class Listed : public ::testing::Test {
+ protected:
+  Selector selector_of(const Model& model) {
+    write_file_atomically(folder_ / "model.ksf", model.bytes());
+    return Selector::load(folder_ / "model.ksf", {.device = device_preset("h200"),
+                                                  .suggestions = [this](ProblemRef, std::size_t count) {
+                                                    ++asked_;
+                                                    auto first = list_;
+                                                    first.resize(std::min(count, first.size()));
+                                                    return first;
+                                                  }});
+  }
+  std::string choice(const Selector& selector) { return Selector::name(problem_, selector.select(problem_)); }
+
+  test::TemporaryFolder folder_;
+  GemmProblem problem_ = make_gemm(256, 512, 40968, DType::bf16);
+  std::vector<KernelConfig> list_ = {tile(64), tile(128), tile(256)};
+  int asked_ = 0;
+};
+
+constexpr const char* kUnnamed = "cublaslt_gemm_bf16_rcr_v0__suggestion1";
+constexpr const char* kSecond =
+    "cublaslt_gemm_bf16_rcr_v130200__suggestion2_a66_128x64x64_st0_s1_none_w0_o0_any_c1x1";
+constexpr const char* kThird =
+    "cublaslt_gemm_bf16_rcr_v130200__suggestion3_a66_256x64x64_st0_s1_none_w0_o0_any_c1x1";
+
+TEST_F(Listed, TheBestOfTheLibrarysListIsChosenWhateverItsRelease) {
+  const Selector selector = selector_of(model_of_tiles("t.listed"));
+  EXPECT_EQ(choice(selector), kSecond);
+  EXPECT_EQ(choice(selector), kSecond);
+  EXPECT_EQ(asked_, 1) << "decisions are cached";
+  const auto ranked = selector.rank(problem_, 10);
+  ASSERT_EQ(ranked.size(), 3u) << "the family's own suggestion gives way to the list";
+  EXPECT_EQ(Selector::name(problem_, ranked[1]), kThird);
+  EXPECT_NEAR(ranked[0].suggestion_us / ranked[0].time_us, std::exp(0.4), 1e-5);
+  EXPECT_EQ(ranked[0].source, ChoiceSource::model);
+
+  list_.clear();
+  EXPECT_EQ(Selector::name(problem_, selector.rank(problem_, 1).front()), kUnnamed) << "no list";
+  EXPECT_EQ(choice(Selector::load(folder_ / "model.ksf", {.device = device_preset("h200")})), kUnnamed)
+      << "no library";
+}
+
+TEST_F(Listed, AModelThatNamesAlgorithmsAsksForNoList) {
+  EXPECT_EQ(choice(selector_of(model_of_tiles("t.suggestion"))), kUnnamed);
+  EXPECT_EQ(asked_, 0);
+}
+
+TEST_F(Listed, WhatIsKnownAsWrongOrDisabledIsLeftOut) {
+  list_[1] = CublasLtConfig::from(tile(128, 32)).kernel_config();
+  auto wrong = CublasLtConfig::from(list_[1]);
+  wrong.version = 130100;  // slices of 1,280 end before K
+  list_[1] = wrong.kernel_config();
+  const Model model = model_of_tiles("t.listed");
+  EXPECT_EQ(choice(selector_of(model)), kThird) << "its place counts what was left out";
+
+  list_[1] = tile(128);
+  setenv("KSCOUT_DISABLE", "cublaslt_gemm_bf16_rcr_v130200__a66_128x64x64_st0_s1_none_w0_o0_any_c1x1", 1);
+  EXPECT_EQ(choice(selector_of(model)), kThird);
+  unsetenv("KSCOUT_DISABLE");
+}
+
+TEST(CublasLtNames, ASuggestionMayNameItsAlgorithm) {
+  const Provider& of = provider("cublaslt");
+  const Signature signature = signature_of(make_gemm(1, 1, 1, DType::bf16));
+  const Device device = device_preset("h200");
+  for (const char* name : {kUnnamed, kSecond}) {
+    const NamedConfig named = of.parse(name);
+    EXPECT_EQ(of.print(named.signature, named.config), name);
+  }
+  const Traits unnamed = of.traits(signature, of.parse(kUnnamed).config, device);
+  EXPECT_EQ(unnamed.suggestion, 1);
+  EXPECT_EQ(unnamed.listed, 1);
+  EXPECT_TRUE(std::isnan(unnamed.tile_m));
+  const Traits named = of.traits(signature, of.parse(kSecond).config, device);
+  EXPECT_EQ(named.suggestion, 0) << "it is the same algorithm for every problem";
+  EXPECT_EQ(named.listed, 2);
+  EXPECT_EQ(named.tile_m, 128);
+  EXPECT_TRUE(std::isnan(of.traits(signature, tile(128), device).listed));
+}
+
+}  // namespace
+}  // namespace kscout
