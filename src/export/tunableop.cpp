@@ -39,7 +39,7 @@ std::variant<std::string, LeftOut> solution_of(const KernelConfig& chosen, Tunab
     return LeftOut{fmt::format("with a kernel of provider {}", config.space->provider)};
   const CublasLtConfig algorithm = CublasLtConfig::from(config);
   if (algorithm.suggestion == 1) return "Default";
-  if (algorithm.suggestion > 1)
+  if (!algorithm.is_named())
     return LeftOut{fmt::format("with suggestion {} of the library", algorithm.suggestion)};
   const auto numbers = library_numbers(algorithm);
   if (!numbers) return LeftOut{"with an algorithm that this build has no numbers for"};

@@ -216,8 +216,9 @@ TEST(TunableOp, NumbersAreThoseOfTheLibrarysHeader) {
   plain.algorithm = 7;
   EXPECT_EQ(library_numbers(plain), (CublasLtNumbers{.id = 7, .split_k = -1}));
   EXPECT_EQ(config_of({.id = 7, .split_k = -1}, 0)->kernel_config(), plain.kernel_config());
-  plain.suggestion = 1;
-  EXPECT_EQ(library_numbers(plain), std::nullopt);
+  plain.suggestion = 2;
+  EXPECT_EQ(library_numbers(plain), (CublasLtNumbers{.id = 7, .split_k = -1})) << "the place is no attribute";
+  EXPECT_EQ(library_numbers({.suggestion = 2}), std::nullopt);
   for (const auto& names : {library_tiles(), library_stages(), library_clusters()}) {
     for (const NamedSizes& name : names) {
       EXPECT_EQ(find_number(names, name.number), &name);
@@ -244,8 +245,10 @@ TEST(TunableOp, ATableHasWhatPyTorchCanRead) {
   const KernelConfig cutlass(provider("cutlass").space(Op::gemm));
   CublasLtConfig plain;
   plain.algorithm = 21, plain.split_k = 1, plain.version = 130100;
+  CublasLtConfig listed = plain;
+  listed.suggestion = 2;
   const std::vector<ShapeChoice> choices = {
-      shape("gemm:4x5x6:bf16:rcr", plain.kernel_config()),
+      shape("gemm:4x5x6:bf16:rcr", listed.kernel_config()),
       shape("gemm:4x5x7:bf16:rcr", test::nvidia_config(plain.kernel_config())),
       shape("gemm:4x5x8:bf16:rcr", test::nvidia_config(first.kernel_config())),
       shape("gemm:4x5x9:bf16:rcr", third.kernel_config()),
