@@ -183,6 +183,7 @@ SweepPlan plan_of(const SweepVerb& options, const std::vector<Problem>& problems
   if (options.few_above_ms || !by.model.empty()) request.narrow = guided_by(by, request, backend.device());
   SweepPlan plan = plan_for_workers(merge_equal(problems), request, backend.device(), options);
   plan.provenance.merge(backend.versions());
+  name_suggestions(plan, backend);
   if (joint_provider(plan.provider)) {
     check_members(plan, backend);
     plan.provenance.merge(FoundLibraries::of(backend.name()).versions());

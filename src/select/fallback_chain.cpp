@@ -16,6 +16,7 @@
 #include "core/fail.h"
 #include "family/family_file.h"
 #include "family/rules.h"
+#include "provider/cublaslt/cublaslt.h"
 
 namespace kscout {
 namespace {
@@ -220,7 +221,8 @@ std::optional<FallbackChain::Vote> FallbackChain::rank_by_model(ProblemRef probl
   if (calls_ > 0 && !std::ranges::is_sorted(best, std::ranges::greater())) return vote;
   vote.confidence = model.confidence(family->family(), problem, target, best);
   const double lead = std::log(best.front() / scratch.suggestion_tflops);
-  if (!switches_.guard_off && model.guarded(family->family(), problem, target, lead))
+  const bool no_list = model.ranks_listed() && vote.listed.empty() && std::isfinite(lead);
+  if (no_list || (!switches_.guard_off && model.guarded(family->family(), problem, target, lead)))
     put_first(vote, *scratch.first_suggestion);
   return vote;
 }
@@ -239,12 +241,11 @@ std::span<const KernelConfig> FallbackChain::listed(ProblemRef problem, SelectSc
   std::int32_t place = 0;
   for (const KernelConfig& named : suggestions_(problem, kMost)) {
     ++place;
-    auto config = kscout::provider(model.provider()).own(named);
+    const auto config = listed_config(named, place);
     const Verdict verdict = rule_verdict(problem, named, model.device());
     const bool wrong = verdict.status == VerdictStatus::refused && !verdict.since.empty();
-    if (!config || wrong || is_disabled(*config)) continue;
-    (*config)[config->space->axis_index("suggestion")] = place;
-    scratch.listed.push_back(*config);
+    const Provider& of = kscout::provider(model.provider());
+    if (config && !wrong && !is_disabled(*of.own(named))) scratch.listed.push_back(*of.own(*config));
   }
   return scratch.listed;
 }

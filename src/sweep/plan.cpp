@@ -20,6 +20,7 @@
 #include "core/hash.h"
 #include "core/indexing.h"
 #include "family/rules.h"
+#include "provider/cublaslt/cublaslt.h"
 #include "sweep/journal.h"
 
 namespace kscout {
@@ -237,6 +238,36 @@ SweepPlan make_plan(const std::vector<Problem>& problems, const PlanRequest& req
                  static_cast<std::size_t>(
                      std::ranges::count_if(plan.candidates, [](const auto& list) { return list.empty(); })));
   return plan;
+}
+
+void name_suggestions(SweepPlan& plan, Backend& backend) {
+  const Provider& of = provider(plan.provider);
+  std::unordered_map<KernelConfig, std::uint32_t> known;
+  for (const KernelConfig& config : plan.configs)
+    known.emplace(config, static_cast<std::uint32_t>(known.size()));
+  for (std::size_t p = 0; p < plan.problems.size(); ++p) {
+    const Signature signature = signature_of(plan.problems[p]);
+    const auto place = [&](std::uint32_t c) {
+      return std::max(0.0, of.traits(signature, plan.configs[c], plan.device).suggestion);
+    };
+    std::vector<std::uint32_t>& candidates = plan.candidates[p];
+    double last = 0;
+    for (const std::uint32_t c : candidates) last = std::max(last, place(c));
+    if (!(last > 0)) continue;
+    std::vector<std::uint32_t> named;
+    for (const KernelConfig& one : backend.suggestions(plan.problems[p], static_cast<std::size_t>(last))) {
+      const auto config = listed_config(one, static_cast<std::int32_t>(named.size() + 1));
+      if (!config) break;
+      const auto [at, added] =
+          known.emplace(*of.own(*config), static_cast<std::uint32_t>(plan.configs.size()));
+      if (added) plan.configs.push_back(at->first);
+      named.push_back(at->second);
+    }
+    if (named.empty()) continue;
+    std::erase_if(candidates, [&](std::uint32_t c) { return place(c) > 0; });
+    candidates.insert(candidates.end(), named.begin(), named.end());
+    std::ranges::sort(candidates);
+  }
 }
 
 SweepPlan remeasure_contenders(const SweepState& before, const Device& device) {

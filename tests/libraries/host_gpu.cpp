@@ -317,8 +317,9 @@ class HostConv final : public Matmul {
 
 CallStatus prepare_cublaslt(const AnyShape& shape, std::span<const std::int32_t> axes, Matmul** matmul) {
   const auto algorithm = config_from<CublasLtConfig>(axes);
-  if (algorithm.suggestion > kSuggestions) return say(CallStatus::unsupported, "fewer are suggested");
-  const CublasLtConfig& chosen = algorithm.suggestion > 0 ? kSuggested[algorithm.suggestion - 1] : algorithm;
+  if (!algorithm.is_named() && algorithm.suggestion > kSuggestions)
+    return say(CallStatus::unsupported, "fewer are suggested");
+  const CublasLtConfig& chosen = algorithm.is_named() ? algorithm : kSuggested[algorithm.suggestion - 1];
   log("prepare " + text(chosen));
   if (has_to_fail("prepare")) return say(CallStatus::failed, "it has to");
   if (!takes(chosen)) return say(CallStatus::unsupported, "it has other attributes");

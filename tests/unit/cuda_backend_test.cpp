@@ -30,6 +30,7 @@
 #include "support/nvidia_config.h"
 #include "support/paths.h"
 #include "support/temporary_folder.h"
+#include "sweep/plan.h"
 
 namespace kscout {
 namespace {
@@ -381,6 +382,26 @@ TEST_F(CudaBackendTest, SuggestionsThatGiveWrongResultsAreRefused) {
   bench.open(make_gemm(12, 8, 4608, DType::bf16));
   EXPECT_EQ(bench.coarse({&gpu, suggestion(4)}, 1e9).measured.status, Status::ok);
   EXPECT_NE(gpu.prepare(make_gemm(12, 8, 4616, DType::bf16), suggestion(1)), nullptr);
+}
+
+TEST_F(CudaBackendTest, ASweepNamesWhatTheLibrarySuggests) {
+  Backend& gpu = backend("cuda");
+  for (const char* provider : {"cublaslt", "nvidia"}) {
+    SweepPlan plan = make_plan({make_gemm(30, 20, 40, DType::bf16), make_gemm(12, 8, 4616, DType::bf16)},
+                               {.provider = provider, .backend = "cuda", .rules = "tiny"}, gpu.device(), {});
+    const std::size_t others = plan.candidates[0].size() - 1;
+    name_suggestions(plan, gpu);
+    for (std::size_t p = 0; p < 2; ++p) {
+      ASSERT_EQ(plan.candidates[p].size(), others + 1);
+      const KernelConfig named = plan.configs[plan.candidates[p].back()];
+      const std::string name = config_name(signature_of(plan.problems[p]), named);
+      EXPECT_NE(name.find("_v130100__suggestion1_a"), std::string::npos) << name;
+      EXPECT_EQ(member_config(named), listed_config(gpu.suggestions(plan.problems[p], 1).front(), 1));
+      ProblemBench bench({.cache = CacheState::cold}, 1, instruments_of(gpu));
+      bench.open(plan.problems[p]);
+      EXPECT_EQ(bench.coarse({&gpu, named}, 1e9).measured.status, Status::ok);
+    }
+  }
 }
 
 TEST_F(CudaBackendTest, HarvestIsWrittenAsRuleSetsThatReadBack) {

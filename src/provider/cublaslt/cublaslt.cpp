@@ -132,6 +132,13 @@ KernelConfig CublasLtConfig::kernel_config() const {
   return untyped_config(*this, cublaslt_gemm_space, kCublasLtFields);
 }
 
+std::optional<KernelConfig> listed_config(const KernelConfig& named, std::int32_t place) {
+  if (named.space != &cublaslt_gemm_space) return std::nullopt;
+  CublasLtConfig config = CublasLtConfig::from(named);
+  config.suggestion = place;
+  return config.kernel_config();
+}
+
 std::optional<CublasLtNumbers> library_numbers(const CublasLtConfig& c) {
   if (!c.is_named()) return std::nullopt;
   // The library's matrices are transposed: its rows are columns here.

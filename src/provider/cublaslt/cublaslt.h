@@ -44,6 +44,10 @@ struct CublasLtConfig {
   bool is_named() const noexcept { return suggestion == 0 || algorithm > 0 || tile_m > 0 || split_k > 0; }
 };
 
+/// A named algorithm with its place in the library's list, n for the n-th; nothing for configs of other
+/// spaces.
+std::optional<KernelConfig> listed_config(const KernelConfig& named, std::int32_t place);
+
 /// An algorithm as cublasLtMatmulAlgoInit (`id`) and cublasLtMatmulAlgoConfigSetAttribute take it.
 struct CublasLtNumbers {
   std::int32_t id = 0;
