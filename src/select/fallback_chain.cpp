@@ -15,6 +15,7 @@
 
 #include "core/fail.h"
 #include "family/family_file.h"
+#include "family/listed.h"
 #include "family/rules.h"
 #include "provider/cublaslt/cublaslt.h"
 
@@ -238,14 +239,9 @@ std::span<const KernelConfig> FallbackChain::listed(ProblemRef problem, SelectSc
       return one.config == config && same_but_accumulate(one.signature, signature_of(problem));
     });
   };
-  std::int32_t place = 0;
-  for (const KernelConfig& named : suggestions_(problem, kMost)) {
-    ++place;
-    const auto config = listed_config(named, place);
-    const Verdict verdict = rule_verdict(problem, named, model.device());
-    const bool wrong = verdict.status == VerdictStatus::refused && !verdict.since.empty();
-    const Provider& of = kscout::provider(model.provider());
-    if (config && !wrong && !is_disabled(*of.own(named))) scratch.listed.push_back(*of.own(*config));
+  const Provider& of = kscout::provider(model.provider());
+  for (const KernelConfig& one : listed_candidates(problem, suggestions_(problem, kMost), model.device())) {
+    if (!is_disabled(*of.own(*listed_config(one, 0)))) scratch.listed.push_back(*of.own(one));
   }
   return scratch.listed;
 }

@@ -19,8 +19,8 @@
 #include "core/fail.h"
 #include "core/hash.h"
 #include "core/indexing.h"
+#include "family/listed.h"
 #include "family/rules.h"
-#include "provider/cublaslt/cublaslt.h"
 #include "sweep/journal.h"
 
 namespace kscout {
@@ -255,11 +255,10 @@ void name_suggestions(SweepPlan& plan, Backend& backend) {
     for (const std::uint32_t c : candidates) last = std::max(last, place(c));
     if (!(last > 0)) continue;
     std::vector<std::uint32_t> named;
-    for (const KernelConfig& one : backend.suggestions(plan.problems[p], static_cast<std::size_t>(last))) {
-      const auto config = listed_config(one, static_cast<std::int32_t>(named.size() + 1));
-      if (!config) break;
-      const auto [at, added] =
-          known.emplace(*of.own(*config), static_cast<std::uint32_t>(plan.configs.size()));
+    const auto listed = backend.suggestions(plan.problems[p], static_cast<std::size_t>(last));
+    const std::size_t varied = last > 1 ? kVariedAlgorithms : 0;
+    for (const KernelConfig& one : listed_candidates(plan.problems[p], listed, plan.device, varied)) {
+      const auto [at, added] = known.emplace(*of.own(one), static_cast<std::uint32_t>(plan.configs.size()));
       if (added) plan.configs.push_back(at->first);
       named.push_back(at->second);
     }
@@ -267,6 +266,8 @@ void name_suggestions(SweepPlan& plan, Backend& backend) {
     std::erase_if(candidates, [&](std::uint32_t c) { return place(c) > 0; });
     candidates.insert(candidates.end(), named.begin(), named.end());
     std::ranges::sort(candidates);
+    const auto twice = std::ranges::unique(candidates);
+    candidates.erase(twice.begin(), twice.end());
   }
 }
 

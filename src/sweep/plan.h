@@ -84,8 +84,9 @@ SweepPlan make_plan(const std::vector<Problem>& problems, const PlanRequest& req
                     const Protocol& protocol);
 
 /// Puts the algorithms that the kernels' library names for each problem, with their places in its list, in
-/// place of the problem's suggestions, so that a measurement says what ran. The suggestions of a library stay
-/// whose configs cannot say both. Opens the backend's device.
+/// place of the problem's suggestions, so that a measurement says what ran; with more than one suggestion all
+/// listed_candidates(). The suggestions of a library stay whose configs cannot say both. Opens the backend's
+/// device.
 void name_suggestions(SweepPlan& plan, Backend& backend);
 
 /// CPU model, compiler, versions and time, for SweepPlan::provenance.

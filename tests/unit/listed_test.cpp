@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <set>
 
 #include <gtest/gtest.h>
 
@@ -32,19 +33,21 @@ Forest split(std::uint32_t features, std::uint32_t feature, double threshold, do
   return forest;
 }
 
-/// Prefers tiles of more than 100 rows; `place`: the formula of a feature that no tree reads.
-Model model_of_tiles(const std::string& place) {
+/// Prefers configs with a trait above a threshold, by default tiles of more than 100 rows; `place`: the
+/// formula of a feature that no tree reads.
+Model model_of_tiles(const std::string& place, const std::string& trait = "t.tile_m",
+                     double threshold = 100) {
   SchemaData schema;
   schema.name = "tiles";
   schema.summary = "tiles";
   schema.features = {{"m", "p.m", "elements", "rows", false},
-                     {"tile_m", "t.tile_m", "elements", "rows of a tile", false},
+                     {"trait", trait, "1", "what the tree reads", false},
                      {"place", place, "1", "place in the list", false}};
   ModelData data;
   const Signature signature = signature_of(make_gemm(1, 1, 1, DType::bf16));
   data.families = {enumerate({"cublaslt", signature, device_preset("h200"), "tiny", {}})};
   data.schema = std::make_shared<Schema>(std::move(schema));
-  data.targets = {{Target::relative, split(3, 1, 100, -0.5, -0.1), 0, 1}};
+  data.targets = {{Target::relative, split(3, 1, threshold, -0.5, -0.1), 0, 1}};
   data.best_tflops = split(1, 0, 1e9, 4, 5);
   data.best_features = {0};
   data.fingerprint = "0123456789abcdef";
@@ -95,9 +98,10 @@ TEST_F(Listed, TheBestOfTheLibrarysListIsChosenWhateverItsRelease) {
   EXPECT_EQ(choice(selector), kSecond);
   EXPECT_EQ(choice(selector), kSecond);
   EXPECT_EQ(asked_, 1) << "decisions are cached";
-  const auto ranked = selector.rank(problem_, 10);
-  ASSERT_EQ(ranked.size(), 3u) << "the family's own suggestion gives way to the list";
+  const auto ranked = selector.rank(problem_, 100);
   EXPECT_EQ(Selector::name(problem_, ranked[1]), kThird);
+  for (const Choice& one : ranked)
+    EXPECT_NE(Selector::name(problem_, one), kUnnamed) << "the family's own gives way to the list";
   EXPECT_NEAR(ranked[0].suggestion_us / ranked[0].time_us, std::exp(0.4), 1e-5);
   EXPECT_EQ(ranked[0].source, ChoiceSource::model);
 
@@ -105,6 +109,46 @@ TEST_F(Listed, TheBestOfTheLibrarysListIsChosenWhateverItsRelease) {
   EXPECT_EQ(Selector::name(problem_, selector.rank(problem_, 1).front()), kUnnamed) << "no list";
   EXPECT_EQ(choice(Selector::load(folder_ / "model.ksf", {.device = device_preset("h200")})), kUnnamed)
       << "no library";
+}
+
+TEST_F(Listed, OtherNumbersOfSplitKSlicesTakePart) {
+  list_ = {tile(64, 2)};
+  const Model model = model_of_tiles("t.listed", "t.split_k", 2.5);
+  EXPECT_EQ(choice(selector_of(model)),
+            "cublaslt_gemm_bf16_rcr_v130200__a66_64x64x64_st0_s3_acc_w0_o0_any_c1x1");
+  // 40,968 is 640 whole steps of K and one of 8: rules of split-K slices may refuse some numbers.
+  problem_ = make_gemm(256, 512, 192, DType::bf16);
+  EXPECT_EQ(choice(selector_of(model)),
+            "cublaslt_gemm_bf16_rcr_v130200__a66_64x64x64_st0_s3_acc_w0_o0_any_c1x1");
+  problem_ = make_gemm(256, 512, 128, DType::bf16);
+  EXPECT_EQ(choice(selector_of(model)),
+            "cublaslt_gemm_bf16_rcr_v130200__suggestion1_a66_64x64x64_st0_s2_acc_w0_o0_any_c1x1")
+      << "K has two steps";
+}
+
+TEST(OtherSplits, EachSliceHasAStepAndTogetherTheyReachTheEnd) {
+  for (const std::int64_t k : {1, 64, 65, 129, 192, 1000, 4096, 40968}) {
+    const GemmProblem problem = make_gemm(256, 512, k, DType::bf16);
+    std::set<std::int32_t> seen;
+    for (const KernelConfig& one : other_splits(problem, tile(64), 132)) {
+      const auto config = CublasLtConfig::from(one);
+      const std::int64_t steps = (k + 63) / 64, slices = config.split_k,
+                         of_one = (steps + slices - 1) / slices;
+      EXPECT_GT(slices, 1) << "the config itself has one";
+      EXPECT_LT((slices - 1) * of_one, steps) << "k " << k << ", " << slices << " slices: the last is empty";
+      EXPECT_GE((k / slices + 63) / 64 * 64 * slices, k) << slices << " slices end before k " << k;
+      EXPECT_EQ(config.reduction, 2);
+      EXPECT_TRUE(seen.insert(config.split_k).second);
+    }
+    EXPECT_EQ(seen.empty(), k <= 64) << k;
+  }
+  GemmProblem batches = make_gemm(256, 512, 4096, DType::bf16);
+  batches.batch = 2;
+  EXPECT_TRUE(other_splits(batches, tile(64), 132).empty());
+  const auto one_slice = other_splits(make_gemm(256, 512, 256, DType::bf16), tile(64, 4), 132);
+  ASSERT_FALSE(one_slice.empty());
+  EXPECT_EQ(CublasLtConfig::from(one_slice[0]).split_k, 1);
+  EXPECT_EQ(CublasLtConfig::from(one_slice[0]).reduction, 0);
 }
 
 TEST_F(Listed, AModelThatNamesAlgorithmsAsksForNoList) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 
 #include "provider/cublaslt/library_numbers.h"
 #include "provider/nvidia_gemm.h"
@@ -13,6 +14,7 @@ namespace {
 
 // The library's bits: sums split-K slices in place, in a workspace of the accumulator's type, or in C's type.
 constexpr std::string_view kReductions[] = {"none", "inplace", "acc", "inplace_acc", "out"};
+constexpr std::int32_t kInAccumulator = 2;
 // Bits of CUBLASLT_MATMUL_INNER_SHAPE: the instruction of the inner loop.
 constexpr std::string_view kInner[] = {"any", "mma884", "mma1684", "mma1688", "mma16816"};
 
@@ -137,6 +139,33 @@ std::optional<KernelConfig> listed_config(const KernelConfig& named, std::int32_
   CublasLtConfig config = CublasLtConfig::from(named);
   config.suggestion = place;
   return config.kernel_config();
+}
+
+std::vector<KernelConfig> other_splits(const GemmProblem& problem, const KernelConfig& named, double cores) {
+  CublasLtConfig config = CublasLtConfig::from(named);
+  if (problem.batch > 1 || config.tile_m == 0 || config.tile_n == 0 || config.tile_k == 0) return {};
+  const std::int32_t own = config.split_k, reduction = config.reduction;
+  config.suggestion = 0;
+  const auto ceil_div = [](std::int64_t a, std::int64_t b) { return (a + b - 1) / b; };
+  const std::int64_t tiles = ceil_div(problem.m, config.tile_m) * ceil_div(problem.n, config.tile_n);
+  const std::int64_t steps = ceil_div(problem.k, config.tile_k);
+  if (tiles == 0 || steps == 0) return {};
+  std::set<std::int64_t> splits;
+  const auto wave = static_cast<std::int64_t>(cores) / tiles;
+  for (const std::int64_t wanted : std::array<std::int64_t, 10>{1, 2, 3, 4, 6, 8, 12, 16, wave, 2 * wave}) {
+    if (wanted < 1 || wanted > steps) continue;
+    const std::int64_t slices = ceil_div(steps, ceil_div(steps, wanted));
+    if (ceil_div(problem.k / slices, config.tile_k) * slices * config.tile_k >= problem.k)
+      splits.insert(slices);
+  }
+  splits.erase(own);
+  std::vector<KernelConfig> configs;
+  for (const std::int64_t slices : splits) {
+    config.split_k = static_cast<std::int32_t>(slices);
+    config.reduction = slices == 1 ? 0 : own > 1 ? reduction : kInAccumulator;
+    configs.push_back(config.kernel_config());
+  }
+  return configs;
 }
 
 std::optional<CublasLtNumbers> library_numbers(const CublasLtConfig& c) {

@@ -1,0 +1,27 @@
+#pragma once
+/// \file
+/// Says what a choice may take where the kernels' library lists algorithms for a problem.
+///
+///     for (const KernelConfig& one : listed_candidates(problem, backend.suggestions(problem, 64), device)) ...
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include <kscout/any_problem.h>
+#include <kscout/config.h>
+#include <kscout/device.h>
+
+namespace kscout {
+
+/// The first algorithms of a list that are varied: the library seldom lists the best one later.
+constexpr std::size_t kVariedAlgorithms = 3;
+
+/// The listed algorithms with their places in the list; then the first `varied` of them with other numbers of
+/// split-K slices, which the library's heuristic does not list although some are faster
+/// (docs/bench/releases.md).
+/// Leaves out listed ones that are known to compute wrong results, and others that any rule refuses for the
+/// problem. Empty for libraries whose configs cannot say both algorithm and place.
+std::vector<KernelConfig> listed_candidates(ProblemRef problem, std::span<const KernelConfig> listed,
+                                            const Device& device, std::size_t varied = kVariedAlgorithms);
+
+}  // namespace kscout
