@@ -80,6 +80,12 @@ void Scope::add_formulas(std::span<const Formula> formulas) {
   }
 }
 
+std::optional<std::size_t> Program::input_of(std::size_t group, std::size_t field) const noexcept {
+  if (group >= places_.size() || field >= places_[group].size() || places_[group][field] == 0)
+    return std::nullopt;
+  return places_[group][field] - 1;
+}
+
 Inputs::Inputs(const Program& program) : program_(&program) {
   static constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
   values_.resize(program.inputs().size());
@@ -101,14 +107,11 @@ std::size_t Inputs::find_group(std::string_view prefix, const void* record, cons
 }
 
 double* Inputs::storage(std::size_t group, std::size_t field, std::size_t rows) {
-  const auto inputs = program_->inputs();
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (inputs[i].group != group || inputs[i].field != field) continue;
-    values_[i].resize(rows);
-    columns_[i] = {values_[i].data(), rows == 1 ? 0u : 1u};
-    return values_[i].data();
-  }
-  return nullptr;
+  const auto input = program_->input_of(group, field);
+  if (!input) return nullptr;
+  values_[*input].resize(rows);
+  columns_[*input] = {values_[*input].data(), rows == 1 ? 0u : 1u};
+  return values_[*input].data();
 }
 
 void Inputs::set(std::string_view prefix, ProblemRef problem) {
@@ -437,6 +440,7 @@ class Compiler {
     }
     Program program;
     program.groups_.assign(scope_.groups().begin(), scope_.groups().end());
+    program.places_.resize(program.groups_.size());
     std::vector<std::uint32_t> renamed(operations_.size(), kNone);
     for (std::size_t i = 0; i < operations_.size(); ++i) {
       if (used[i] == 0) continue;
@@ -444,6 +448,10 @@ class Compiler {
       if (operation.code == Code::input) {
         program.inputs_.push_back(scope_.inputs()[operation.a]);
         operation.a = static_cast<std::uint32_t>(program.inputs_.size() - 1);
+        const Input& input = program.inputs_.back();
+        auto& places = program.places_[input.group];
+        if (places.size() <= input.field) places.resize(input.field + 1);
+        places[input.field] = operation.a + 1;
       } else if (operation.code != Code::constant) {
         for (std::uint32_t* const operand : {&operation.a, &operation.b, &operation.c})
           *operand = renamed[*operand];

@@ -239,6 +239,8 @@ class Program {
   /// The used inputs: evaluate() takes their columns in this order.
   std::span<const Input> inputs() const noexcept { return inputs_; }
   std::span<const Scope::Group> groups() const noexcept { return groups_; }
+  /// The position of a group's field among inputs(); nothing when no formula uses it.
+  std::optional<std::size_t> input_of(std::size_t group, std::size_t field) const noexcept;
   /// The steps in order, each with its Depends, and the step that computes each formula's value. A caller can
   /// use them to fold the parts that stay constant.
   std::span<const Operation> operations() const noexcept { return operations_; }
@@ -260,6 +262,7 @@ class Program {
   std::vector<std::string> names_;
   std::vector<Input> inputs_;
   std::vector<Scope::Group> groups_;
+  std::vector<std::vector<std::uint32_t>> places_;  ///< by group and field: 1 + position in inputs_, or 0
 };
 
 /// Collects the values of a program's inputs through the field lists that built its scope. Values that are

@@ -52,6 +52,17 @@ class RuleGroup {
                                    unknown->name, unknown->because)};
   }
 
+  /// Sets `admitted[row]` to 0 where a rule refuses.
+  void admit(const expr::Inputs& inputs, Asked rules, std::span<std::uint8_t> admitted) const {
+    const std::vector<double> values = expr::values_of(program_, inputs, admitted.size());
+    for (std::size_t i = 0; i < rules_.size(); ++i) {
+      if (rules == Asked::suggested && !rules_[i].suggested) continue;
+      for (std::size_t row = 0; row < admitted.size(); ++row) {
+        if (values[i * admitted.size() + row] == 0) admitted[row] = 0;
+      }
+    }
+  }
+
   /// The reason of the first rule that refuses; rules that read other sources than `sources` are skipped.
   std::string refusal(const expr::Inputs& inputs, const Device& device, std::uint32_t sources = ~0U) const {
     const std::vector<double> values = expr::values_of(program_, inputs);
@@ -220,6 +231,29 @@ std::string rule_refusal(ProblemRef problem, const KernelConfig& config, const D
   const RuleGroup& applicability = rules_of(*config.space).applicability;
   const expr::Inputs inputs = inputs_of(applicability.program(), problem, signature, config, device);
   return applicability.refusal(inputs, device);
+}
+
+std::vector<std::uint8_t> admitted(ProblemRef problem, const ConfigTable& configs, const Device& device,
+                                   Asked rules) {
+  std::vector<std::uint8_t> admitted(configs.size(), 1);
+  if (configs.empty()) return admitted;
+  const Signature signature = signature_of(problem);
+  const Provider& of = provider(configs.space().provider);
+  std::vector<Traits> traits;
+  for (std::size_t i = 0; i < configs.size(); ++i) traits.push_back(of.traits(signature, configs[i], device));
+  const CompiledRules& compiled = rules_of(configs.space());
+  for (const RuleGroup* const group : {&compiled.legal, &compiled.applicability}) {
+    expr::Inputs inputs(group->program());
+    inputs.set_rows("c", configs);
+    inputs.set("d", device);
+    inputs.set("s", signature);
+    if (group == &compiled.applicability) {
+      inputs.set_rows("t", std::span<const Traits>(traits));
+      inputs.set("p", problem);
+    }
+    group->admit(inputs, rules, admitted);
+  }
+  return admitted;
 }
 
 Verdict rule_verdict(ProblemRef problem, const KernelConfig& asked, const Device& device) {

@@ -5,7 +5,9 @@
 ///     const std::string why = rule_refusal(problem, config, device);   // empty: no rule refuses it
 ///
 /// A reason names the rule, its `because` and the values that the rule reads.
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include <kscout/any_problem.h>
 #include <kscout/config.h>
@@ -20,6 +22,17 @@ std::string legal_refusal(const Signature& signature, const KernelConfig& config
 
 /// Evaluates the rules of kind `legal`, then those of kind `applicability` that are not slow.
 std::string rule_refusal(ProblemRef problem, const KernelConfig& config, const Device& device);
+
+/// Which rules admitted() asks.
+enum class Asked : std::uint8_t {
+  suggested,  ///< those that a library's own suggestions must obey, too (Rule::suggested)
+  all,        ///< of kind `legal` and of kind `applicability`, except slow ones
+};
+
+/// 1 for each config that no rule refuses for the problem; all configs of one provider's own space. One
+/// evaluation serves all of them.
+std::vector<std::uint8_t> admitted(ProblemRef problem, const ConfigTable& configs, const Device& device,
+                                   Asked rules);
 
 // ---- What the family's file says about limits (kscout/limits.h).
 

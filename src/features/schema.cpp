@@ -157,13 +157,21 @@ std::vector<std::uint32_t> Schema::categorical() const {
 
 void Schema::evaluate(ProblemRef problem, const Device& device, const ConfigTable& configs,
                       std::span<const Traits> traits, std::span<double> out) const {
-  check_configs(device, configs, traits);
+  if (!data_.requirements.empty()) check_configs(device, configs, traits);
   if (out.size() != configs.size() * size()) {
     fail(Errc::invalid_argument, "room for {} values; {} configs x {} features need {}", out.size(),
          configs.size(), size(), configs.size() * size());
   }
   if (!same_operation(problem.op(), data_.op))
     fail(Errc::unsupported, "{}: the formulas read problems of another operation", print(problem));
+  if (!data_.requirements.empty()) check_problem(problem, device);
+  expr::Inputs inputs = fixed_inputs(*program_, device, configs, traits);
+  inputs.set("p", problem);
+  expr::Scratch scratch;
+  program_->evaluate(inputs.columns(), configs.size(), out.data(), size(), 1, scratch);
+}
+
+void Schema::check_problem(ProblemRef problem, const Device& device) const {
   expr::Inputs conditions(*requirements_);
   conditions.set("d", device);
   conditions.set("p", problem);
@@ -172,10 +180,6 @@ void Schema::evaluate(ProblemRef problem, const Device& device, const ConfigTabl
     if (requirements_->depends(i).problem_only() && holds[i] == 0)
       refuse(data_, print(problem), data_.requirements[i].because);
   }
-  expr::Inputs inputs = fixed_inputs(*program_, device, configs, traits);
-  inputs.set("p", problem);
-  expr::Scratch scratch;
-  program_->evaluate(inputs.columns(), configs.size(), out.data(), size(), 1, scratch);
 }
 
 void Schema::evaluate(ProblemRef problem, const Device& device, const KernelConfig& config,

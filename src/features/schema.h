@@ -128,6 +128,8 @@ class Schema {
                          std::span<const std::uint8_t> wanted) const;
 
  private:
+  /// Throws what evaluate() throws for a problem that the schema cannot describe.
+  void check_problem(ProblemRef problem, const Device& device) const;
   /// The inputs of formulas except the problem.
   expr::Inputs fixed_inputs(const expr::Program& program, const Device& device, const ConfigTable& configs,
                             std::span<const Traits> traits) const;

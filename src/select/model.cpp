@@ -50,6 +50,7 @@ struct Model::Compiled {
     for (std::size_t i = 0; i < data.families.size(); ++i) add(data.families[i], i);
     add_twins();
     fast = std::vector<std::atomic<const FamilyForest*>>(all.size() * data.targets.size());
+    by_rows = std::vector<std::atomic<const ExactForest*>>(data.targets.size());
     ranks_listed = std::ranges::any_of(data.schema->program().inputs(),
                                        [](const expr::Input& input) { return input.name == "t.listed"; });
   }
@@ -83,6 +84,7 @@ struct Model::Compiled {
   Compiled& operator=(const Compiled&) = delete;
   ~Compiled() {
     for (const auto& forest : fast) delete forest.load();
+    for (const auto& forest : by_rows) delete forest.load();
   }
 
   std::size_t position(const Family& family) const noexcept {
@@ -91,28 +93,43 @@ struct Model::Compiled {
 
   /// The forest of a target over a family; created at first use.
   const FamilyForest& forest_over(const Family& family, const ModelTarget& target) const {
-    const std::size_t row = position(family);
-    const auto column = static_cast<std::size_t>(&target - data.targets.data());
-    std::atomic<const FamilyForest*>& place = fast[row * data.targets.size() + column];
-    if (const FamilyForest* const made = place.load(std::memory_order_acquire)) return *made;
-    const std::lock_guard lock(making);
-    if (const FamilyForest* const made = place.load(std::memory_order_acquire)) return *made;
-    auto made = std::make_unique<FamilyForest>(
-        target.forest, data.best_tflops, data.best_features, *data.schema, family,
-        family.configs.size() > kKeptByFirstTrees ? data.first_trees : 0);
-    place.store(made.get(), std::memory_order_release);
-    return *made.release();
+    return made_once(fast[position(family) * data.targets.size() + column(target)], [&] {
+      return FamilyForest(target.forest, data.best_tflops, data.best_features, *data.schema, family,
+                          family.configs.size() > kKeptByFirstTrees ? data.first_trees : 0);
+    });
+  }
+
+  /// The forest of a target over any rows of features; created at first use.
+  const ExactForest& forest_over_rows(const ModelTarget& target) const {
+    return made_once(by_rows[column(target)], [&] {
+      return ExactForest(target.forest, std::vector<ExactForest::Feature>(target.forest.feature_count));
+    });
   }
 
   ModelData data;
   std::vector<std::unique_ptr<const Family>> twins;
   std::vector<const Family*> all;    ///< data.families, then the twins
   std::vector<std::size_t> trained;  ///< by family: its place, or its twin's, in data.families
-  std::vector<std::unique_ptr<const CompiledFamily>> families;  ///< in the order of `all`
-  std::vector<FamilyOutputs> outputs;                           ///< outputs of the shortlist, by family
-  bool ranks_listed = false;                                    ///< Model::ranks_listed()
+  std::vector<std::unique_ptr<const CompiledFamily>> families;   ///< in the order of `all`
+  std::vector<FamilyOutputs> outputs;                            ///< outputs of the shortlist, by family
+  bool ranks_listed = false;                                     ///< Model::ranks_listed()
+  mutable std::vector<std::atomic<const FamilyForest*>> fast;    ///< by family and target
+  mutable std::vector<std::atomic<const ExactForest*>> by_rows;  ///< by target
+
+ private:
+  std::size_t column(const ModelTarget& target) const noexcept {
+    return static_cast<std::size_t>(&target - data.targets.data());
+  }
+  template <class T, class Make>
+  const T& made_once(std::atomic<const T*>& place, Make make) const {
+    if (const T* const made = place.load(std::memory_order_acquire)) return *made;
+    const std::lock_guard lock(making);
+    if (const T* const made = place.load(std::memory_order_acquire)) return *made;
+    std::unique_ptr<const T> made(new T(make()));
+    place.store(made.get(), std::memory_order_release);
+    return *made.release();
+  }
   mutable ForkMutex making{ForkLevel::model};
-  mutable std::vector<std::atomic<const FamilyForest*>> fast;  ///< by family and target
 };
 
 Model::Model(ModelData data) {
@@ -220,11 +237,25 @@ const Family* Model::family(const Signature& signature) const noexcept {
 
 void Model::score_rows(const ConfigTable& configs, std::span<const Traits> traits, ProblemRef problem,
                        const ModelTarget& forest, SelectScratch& scratch) const {
-  const std::size_t features = forest.forest.feature_count;
-  std::vector<double> matrix(features * configs.size());
-  scratch.scores.resize(configs.size());
+  const std::size_t features = forest.forest.feature_count, rows = configs.size();
+  std::vector<double> matrix(features * rows);
+  scratch.scores.resize(rows);
   data().schema->evaluate(problem, device(), configs, traits, matrix);
-  forest.forest.predict(matrix.data(), features, 1, scratch.scores);
+  constexpr std::size_t kBlock = ExactForest::block;
+  const ExactForest& fast = compiled_->forest_over_rows(forest);
+  std::vector<double> columns(features * kBlock);
+  std::vector<const double*> values(features);
+  for (std::size_t f = 0; f < features; ++f) values[f] = &columns[f * kBlock];
+  std::array<std::uint32_t, kBlock> numbers{};  // no feature has fixed values
+  for (std::size_t first = 0; first < rows; first += kBlock) {
+    const std::size_t count = std::min(kBlock, rows - first);
+    for (std::size_t row = 0; row < count; ++row) {
+      for (std::size_t f = 0; f < features; ++f)
+        columns[f * kBlock + row] = matrix[(first + row) * features + f];
+    }
+    fast.scores(values, std::span(numbers).first(count), std::span(scratch.scores).subspan(first, count),
+                scratch.forest.ranks);
+  }
   if (forest.target == Target::latency) {
     for (double& score : scratch.scores) score = -score;
   }
