@@ -52,13 +52,13 @@ class RuleGroup {
                                    unknown->name, unknown->because)};
   }
 
-  /// Sets `admitted[row]` to 0 where a rule refuses.
-  void admit(const expr::Inputs& inputs, Asked rules, std::span<std::uint8_t> admitted) const {
-    const std::vector<double> values = expr::values_of(program_, inputs, admitted.size());
+  /// Sets `marks[row]` to 0 where a rule refuses.
+  void admit(const expr::Inputs& inputs, Asked rules, std::span<std::uint8_t> marks) const {
+    const std::vector<double> values = expr::values_of(program_, inputs, marks.size());
     for (std::size_t i = 0; i < rules_.size(); ++i) {
       if (rules == Asked::suggested && !rules_[i].suggested) continue;
-      for (std::size_t row = 0; row < admitted.size(); ++row) {
-        if (values[i * admitted.size() + row] == 0) admitted[row] = 0;
+      for (std::size_t row = 0; row < marks.size(); ++row) {
+        if (values[i * marks.size() + row] == 0) marks[row] = 0;
       }
     }
   }
@@ -235,25 +235,25 @@ std::string rule_refusal(ProblemRef problem, const KernelConfig& config, const D
 
 std::vector<std::uint8_t> admitted(ProblemRef problem, const ConfigTable& configs, const Device& device,
                                    Asked rules) {
-  std::vector<std::uint8_t> admitted(configs.size(), 1);
-  if (configs.empty()) return admitted;
+  std::vector<std::uint8_t> marks(configs.size(), 1);
+  if (configs.empty()) return marks;
   const Signature signature = signature_of(problem);
   const Provider& of = provider(configs.space().provider);
   std::vector<Traits> traits;
   for (std::size_t i = 0; i < configs.size(); ++i) traits.push_back(of.traits(signature, configs[i], device));
-  const CompiledRules& compiled = rules_of(configs.space());
-  for (const RuleGroup* const group : {&compiled.legal, &compiled.applicability}) {
+  const CompiledRules& of_space = rules_of(configs.space());
+  for (const RuleGroup* const group : {&of_space.legal, &of_space.applicability}) {
     expr::Inputs inputs(group->program());
     inputs.set_rows("c", configs);
     inputs.set("d", device);
     inputs.set("s", signature);
-    if (group == &compiled.applicability) {
+    if (group == &of_space.applicability) {
       inputs.set_rows("t", std::span<const Traits>(traits));
       inputs.set("p", problem);
     }
-    group->admit(inputs, rules, admitted);
+    group->admit(inputs, rules, marks);
   }
-  return admitted;
+  return marks;
 }
 
 Verdict rule_verdict(ProblemRef problem, const KernelConfig& asked, const Device& device) {

@@ -266,8 +266,7 @@ void name_suggestions(SweepPlan& plan, Backend& backend) {
     std::erase_if(candidates, [&](std::uint32_t c) { return place(c) > 0; });
     candidates.insert(candidates.end(), named.begin(), named.end());
     std::ranges::sort(candidates);
-    const auto twice = std::ranges::unique(candidates);
-    candidates.erase(twice.begin(), twice.end());
+    candidates.erase(std::unique(candidates.begin(), candidates.end()), candidates.end());
   }
 }
 
