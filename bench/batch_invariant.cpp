@@ -115,6 +115,8 @@ class Comparison {
         .backend = std::string(backend_.name()),
         .absence = [&of = backend_](const Signature& signature,
                                     const KernelConfig& config) { return of.absence(signature, config); },
+        .suggestions = [&of = backend_](ProblemRef problem,
+                                        std::size_t count) { return of.suggestions(problem, count); },
         .limits = limits,
         .breaks = [](ProblemRef, const KernelConfig&, const Limits&) { return std::string(); },
         .classes = file_,

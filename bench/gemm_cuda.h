@@ -8,8 +8,9 @@
 
 namespace kscout::bench {
 
-/// Prints the time of a decision: the selector, cold and cached, beside cuBLASLt's heuristic on the first and
-/// on a repeated call; ends with RESULT lines. Opens the GPU.
+/// Prints the time of a decision: the selector for a new problem, with and without cuBLASLt's heuristic
+/// knowing it, and cached; beside the heuristic on the first and on a repeated call; ends with RESULT lines.
+/// Opens the GPU.
 void compare_deciding(Selector& selector, std::span<const GemmProblem> problems);
 
 }  // namespace kscout::bench

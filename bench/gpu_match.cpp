@@ -91,9 +91,10 @@ SelectorRequest cuda_request(std::string_view provider) {
   return {.provider = std::string(provider),
           .device = cuda_backend().device(),
           .rules = "default",
-          .absence = [](const Signature& of, const KernelConfig& config) {
-            return cuda_backend().absence(of, config);
-          }};
+          .absence = [](const Signature& of,
+                        const KernelConfig& config) { return cuda_backend().absence(of, config); },
+          .suggestions = [](ProblemRef problem,
+                            std::size_t count) { return cuda_backend().suggestions(problem, count); }};
 }
 
 KernelConfig library_suggestion(int place) {

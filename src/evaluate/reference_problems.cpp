@@ -1,13 +1,17 @@
 #include "evaluate/reference_problems.h"
 
 #include <algorithm>
+#include <map>
 #include <unordered_set>
 
+#include <kscout/provider.h>
 #include <kscout/selector.h>
 
 #include "core/hash.h"
 #include "dataset/operations.h"
 #include "evaluate/baselines.h"
+#include "provider/cublaslt/cublaslt.h"
+#include "provider/joint.h"
 #include "select/model.h"
 
 namespace kscout {
@@ -50,6 +54,22 @@ std::vector<std::uint32_t> drawn(const CompactTable& table) {
   return positions;
 }
 
+/// The library's list, as the rows of a problem tell it.
+std::vector<KernelConfig> list_of(const CompactTable& table, const Problem& problem,
+                                  std::span<const FinalRow> rows) {
+  std::map<double, KernelConfig> by_place;
+  for (const FinalRow& row : rows) {
+    const KernelConfig config = member_config(table.configs[row.config]);
+    const double place =
+        provider(config.space->provider).traits(signature_of(problem), config, table.device).listed;
+    const auto named = listed_config(config, 0);
+    if (place >= 1 && named) by_place.emplace(place, *named);
+  }
+  std::vector<KernelConfig> list;
+  for (const auto& [place, config] : by_place) list.push_back(config);
+  return list;
+}
+
 }  // namespace
 
 CompactTable tried_problems(const CompactTable& table) {
@@ -64,7 +84,14 @@ std::vector<ReferenceProblem> reference_problems(const std::filesystem::path& mo
   const Device device = model_device(model);
   const Model loaded = Model::load(model);
   if (loaded.data().any_cpu) return found;
-  const Selector selector = Selector::load(model);
+  std::vector<KernelConfig> list;  // of the problem at hand
+  const Family& family = loaded.data().families.front();
+  const Selector selector =
+      Selector::load(model, {.provider = family.provider,
+                             .device = device,
+                             .rules = family.rules,
+                             .devices = DevicePolicy::exact,
+                             .suggestions = [&](ProblemRef, std::size_t) { return list; }});
   for (std::size_t t = 0; t < tables.size(); ++t) {
     const CompactTable& table = tables[t];
     if (table.device.name != device.name) continue;
@@ -72,10 +99,12 @@ std::vector<ReferenceProblem> reference_problems(const std::filesystem::path& mo
     for (const std::uint32_t i : drawn(table)) {
       if (found.size() >= until) break;
       const Problem& problem = table.problems[i];
+      const auto rows = table.final_rows(i);
+      list = list_of(table, problem, rows);
       Choice choice;
       if (!loaded.family(signature_of(problem)) || selector.try_select(problem, choice) != SelectStatus::ok)
         continue;
-      for (ReferenceProblem& one : reference_of(table, problem, table.final_rows(i), choice.config))
+      for (ReferenceProblem& one : reference_of(table, problem, rows, choice.config))
         found.push_back(std::move(one));
     }
   }

@@ -2,7 +2,8 @@
 /// \file
 /// Says what a choice may take where the kernels' library lists algorithms for a problem.
 ///
-///     for (const KernelConfig& one : listed_candidates(problem, backend.suggestions(problem, 64), device)) ...
+///     const auto list = backend.suggestions(problem, kListedAlgorithms);
+///     for (const KernelConfig& one : listed_candidates(problem, list, device)) ...
 #include <cstddef>
 #include <span>
 #include <vector>
@@ -12,6 +13,9 @@
 #include <kscout/device.h>
 
 namespace kscout {
+
+/// Number of algorithms to ask a library for: more than it lists for any problem.
+constexpr std::size_t kListedAlgorithms = 64;
 
 /// The first algorithms of a list that are varied: the library seldom lists the best one later.
 constexpr std::size_t kVariedAlgorithms = 3;

@@ -23,6 +23,7 @@
 #include "dispatch/padding.h"
 #include "dispatch/solver.h"
 #include "dispatch/timed_choice.h"
+#include "family/listed.h"
 #include "preload/apart.h"
 #include "preload/say.h"
 #include "provider/cublaslt/cublaslt.h"
@@ -355,6 +356,16 @@ void GpuServer::compare_releases() {
              "; build it for the same major version, or set KSCOUT_CUBLASLT to the program's library");
 }
 
+const std::vector<KernelConfig>& GpuServer::listed(ProblemRef problem) {
+  Problem asked = problem.value();
+  if (listed_for_ != asked) {
+    listed_for_.reset();
+    listed_ = gpu_->suggestions(problem, kListedAlgorithms);
+    listed_for_ = std::move(asked);
+  }
+  return listed_;
+}
+
 GpuServer::Chooser* GpuServer::chooser(DType dtype) {
   const auto [found, is_new] = choosers_.try_emplace(dtype);
   if (!is_new) return found->second.get();
@@ -372,8 +383,7 @@ GpuServer::Chooser* GpuServer::chooser(DType dtype) {
             if (needs_release(config, &needed) && needed != 0 && needed != release) *of_model = needed;
             return gpu->absence(of, config);
           },
-      .suggestions = [gpu = gpu_](ProblemRef problem,
-                                  std::size_t count) { return gpu->suggestions(problem, count); }};
+      .suggestions = [this](ProblemRef problem, std::size_t /*count*/) { return listed(problem); }};
   Selector selector = Selector::load(*model, request);
   const bool other_release = *of_model != 0 || !same_library_;
   if (other_release) {
@@ -428,7 +438,7 @@ void GpuServer::choose(ProblemRef problem, Decision& decision) {
     return;
   }
   // The library also suggests algorithms that are known to give wrong results.
-  const auto suggested = gpu_->suggestions(problem, 1);
+  const std::vector<KernelConfig> suggested = listed(problem);
   if (!suggested.empty() && same_library_) {
     const Verdict verdict = rule_verdict(problem, suggested.front(), gpu_->device());
     decision.replaces_wrong = verdict.status == VerdictStatus::refused && !verdict.since.empty();

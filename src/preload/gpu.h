@@ -20,8 +20,11 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
+#include <kscout/any_problem.h>
 #include <kscout/backend.h>
+#include <kscout/config.h>
 #include <kscout/dispatcher.h>
 
 #include "preload/calls.h"
@@ -109,6 +112,8 @@ class GpuServer {
   void choose_in_class(ProblemRef problem, Decision& decision);
   static void set_alignment(const Solution& solution, Decision& decision);
   Chooser* chooser(DType dtype);
+  /// What cuBLASLt lists for the problem. Keeps the last answer, since a decision reads it twice.
+  const std::vector<KernelConfig>& listed(ProblemRef problem);
   void open();
   /// Reads the releases of the program's cuBLASLt and of the one that backend cuda uses.
   void compare_releases();
@@ -143,6 +148,8 @@ class GpuServer {
   std::unordered_map<DType, std::unique_ptr<Chooser>> choosers_;
   std::unique_ptr<Solver> classes_;  ///< of policy batch-invariant; null before its first product
   bool reported_wrong_ = false;
+  std::optional<Problem> listed_for_;
+  std::vector<KernelConfig> listed_;
   DecisionTable timings_;     ///< of the decision file
   std::int32_t release_ = 0;  ///< of the program's cuBLASLt; 0: unknown
   bool same_library_ = true;  ///< backend cuda uses the program's cuBLASLt

@@ -229,8 +229,6 @@ std::optional<FallbackChain::Vote> FallbackChain::rank_by_model(ProblemRef probl
 }
 
 std::span<const KernelConfig> FallbackChain::listed(ProblemRef problem, SelectScratch& scratch) const {
-  // Far more than the library names for any problem.
-  constexpr std::size_t kMost = 64;
   scratch.listed.clear();
   const Model& model = model_->model;
   if (!suggestions_ || !model.ranks_listed()) return {};
@@ -240,7 +238,8 @@ std::span<const KernelConfig> FallbackChain::listed(ProblemRef problem, SelectSc
     });
   };
   const Provider& of = kscout::provider(model.provider());
-  for (const KernelConfig& one : listed_candidates(problem, suggestions_(problem, kMost), model.device())) {
+  const auto list = suggestions_(problem, kListedAlgorithms);
+  for (const KernelConfig& one : listed_candidates(problem, list, model.device())) {
     if (!is_disabled(*of.own(*listed_config(one, 0)))) scratch.listed.push_back(*of.own(one));
   }
   return scratch.listed;

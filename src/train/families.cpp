@@ -145,14 +145,8 @@ std::vector<Family> families_of(std::span<const CompactTable> tables, std::strin
       const Signature other = with_epilogue(signature, epilogue);
       if (signature.epilogue != Epilogue::none || std::ranges::find(measured, other) != measured.end())
         continue;
-      Family family = family_of(other);
-      if (std::ranges::find(family.traits, 0, &Traits::suggestion) != family.traits.end())
-        families.push_back(std::move(family));
+      families.push_back(family_of(other));
     }
-  }
-  if (!epilogues.empty() && families.size() == measured.size()) {
-    fail(Errc::invalid_argument, "rule set {} names no configs for the epilogues {}", rules,
-         fmt::join(epilogues | std::views::transform([](Epilogue one) { return word(one); }), ", "));
   }
   return families;
 }

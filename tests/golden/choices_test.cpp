@@ -1,8 +1,10 @@
 // Compares what every model in models/ chooses for fixed problems with a recorded list.
+#include <algorithm>
 #include <random>
 
 #include <gtest/gtest.h>
 
+#include <kscout/family.h>
 #include <kscout/grouped_gemm.h>
 #include <kscout/selector.h>
 
@@ -90,6 +92,23 @@ Problem draw_grouped_gemm(Draw& draw, const Signature& of) {
   return make_grouped_gemm(SizeList(rows), n, k, of.dtype_a, of.layout);
 }
 
+/// Stands for the library's list: some of these algorithms, in an order that the problem decides.
+std::vector<KernelConfig> listed(ProblemRef problem, std::size_t count) {
+  static const auto algorithms = [] {
+    std::vector<KernelConfig> configs;
+    for (const char* const name :
+         {"a66_128x256x64_st0_s1_none_w0_o3_any_c2x1", "a66_64x32x64_st0_s2_acc_w0_o1_any_c1x2",
+          "a23_64x64x64_st6_s1_none_w0_o0_any_c0x0", "a23_256x128x32_st3_s4_acc_w0_o0_any_c0x0",
+          "a24_128x64x0_st0_s1_none_w0_o0_any_c0x0", "a13_0x0x0_st0_s1_none_w0_o75_any_c0x0"})
+      configs.push_back(parse_config_name(fmt::format("cublaslt_gemm_bf16_rcr_v130100__{}", name)).config);
+    return configs;
+  }();
+  std::vector<KernelConfig> some(algorithms.begin(), algorithms.end());
+  std::ranges::rotate(some, some.begin() + static_cast<std::ptrdiff_t>(problem.value().hash() % some.size()));
+  some.resize(std::min({count, some.size(), 1 + static_cast<std::size_t>(problem.value().hash() >> 60)}));
+  return some;
+}
+
 /// The choices of one model: a line for each of the first problems, then hashes of all names.
 std::string choices_of(const fs::path& folder) {
   const std::string name = folder.filename().string();
@@ -100,6 +119,7 @@ std::string choices_of(const fs::path& folder) {
                               .device = model.device(),
                               .rules = model.data().families.front().rules,
                               .devices = DevicePolicy::any,
+                              .suggestions = listed,
                               // Not those of the machine that runs the test.
                               .threads = model.device().kind == DeviceKind::cpu ? 1 << 20 : 0});
   Draw draw(text_hash(name));

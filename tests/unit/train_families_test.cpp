@@ -168,8 +168,7 @@ TEST(FamiliesOf, AnswerForEpiloguesThatTheRuleSetHasConfigsFor) {
   EXPECT_EQ(all[2].signature.epilogue, Epilogue::bias_gelu);
   EXPECT_GT(all[2].configs.size(), 50u);
   table.problems = {make_gemm(64, 64, 64, DType::bf16, Layout::crr)};
-  test::expect_error(Errc::invalid_argument, "rule set pruned names no configs for the epilogues bias",
-                     [&] { families({Epilogue::bias}); });
+  EXPECT_EQ(families({Epilogue::bias}).back().configs.size(), 1u) << "the first suggestion of the library";
 }
 
 }  // namespace

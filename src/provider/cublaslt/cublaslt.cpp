@@ -144,6 +144,8 @@ std::optional<KernelConfig> listed_config(const KernelConfig& named, std::int32_
 std::vector<KernelConfig> other_splits(const GemmProblem& problem, const KernelConfig& named, double cores) {
   CublasLtConfig config = CublasLtConfig::from(named);
   if (problem.batch > 1 || config.tile_m == 0 || config.tile_n == 0 || config.tile_k == 0) return {};
+  // Of these, cuBLASLt 13.1 refuses nearly every other number.
+  if (config.algorithm == 41 || config.algorithm == 42) return {};
   const std::int32_t own = config.split_k, reduction = config.reduction;
   config.suggestion = 0;
   const auto ceil_div = [](std::int64_t a, std::int64_t b) { return (a + b - 1) / b; };
