@@ -25,9 +25,9 @@ void compare_deciding(Selector& selector, std::span<const GemmProblem> problems)
   (void)selector.try_select(problems.front(), choice);  // prepares the family of the signature
   ask(problems.front());
   selector.clear_cache();
-  for (std::size_t i = 0; i < problems.size(); ++i) {
-    const GemmProblem& problem = problems[i];
-    const bool ask_before = i % 2 == 0;
+  for (std::size_t at = 0; at < problems.size(); ++at) {
+    const GemmProblem& problem = problems[at];
+    const bool ask_before = at % 2 == 0;
     if (ask_before) asked.us.push_back(microseconds([&] { ask(problem); }));
     Times& choosing = ask_before ? after : cold;
     choosing.us.push_back(microseconds([&] { (void)selector.try_select(problem, choice); }));

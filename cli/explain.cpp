@@ -48,6 +48,7 @@ struct Report {
   double lead = Choice::unknown;          ///< of the model's first config, as Guard::lead
   bool guarded = false;                   ///< the guard's suggestion is the first config
   bool other_kernels = false;             ///< Model::other_kernels
+  bool without_list = false;              ///< the model ranks the library's list, and there is none here
   std::optional<Signature> trained = {};  ///< Model::trained_signature, where the problem has another one
   ThreadLimit limit = {};
   std::size_t over_limit = 0;  ///< configs of the family that need more threads than the limit
@@ -102,8 +103,9 @@ void explain_guard(Report& report, const Model& model, Target target, const std:
   std::vector<double> scores(report.family->configs.size());
   model.score(problem, target, scores);
   const std::vector<double> tflops = model.predicted_tflops(problem, target, scores);
-  const std::size_t own = positions_in(*report.family, {ranked[first ? 1 : 0].config}).front();
-  report.lead = std::log(tflops[own] / tflops[*suggestion]);
+  const auto own = positions_in(*report.family, {ranked[first ? 1 : 0].config});
+  if (own.empty()) return;  // of the library's list
+  report.lead = std::log(tflops[own.front()] / tflops[*suggestion]);
   report.guarded = first && model.guarded(*report.family, problem, target, report.lead);
 }
 
@@ -123,6 +125,9 @@ void explain_by_model(Report& report, const Model& model, const std::vector<Choi
   report.distance = model.distance(*report.family, request.problem);
   report.guard = model.data().guard;
   report.other_kernels = model.other_kernels(*report.family, request.problem);
+  report.without_list = model.ranks_listed() && std::ranges::all_of(ranked, [&](const Choice& one) {
+                          return !positions_in(*report.family, {one.config}).empty();
+                        });
   explain_guard(report, model, target, ranked);
   // The configs that rank first here. With a thread limit these are not those of the highest scores.
   std::vector<KernelConfig> also = request.asked;
@@ -280,11 +285,16 @@ void print_region(const Report& report) {
         "first suggestion)\n",
         report.lead);
   }
-  if (report.guard) {
+  if (report.without_list) {
+    fmt::print(
+        "no list: where the library is installed, the model chooses among what it lists for the problem; "
+        "here "
+        "the library's first suggestion answers\n");
+  } else if (report.guard) {
     fmt::print("guard: the suggestion answers from {:.3g} octaves on where the lead is below {:.3g}\n",
                report.guard->distance, report.guard->lead);
   }
-  if (report.guarded) {
+  if (report.guarded && !report.without_list) {
     fmt::print(
         "guard: the library's first suggestion answers, because {} (KSCOUT_DISABLE=guard: the model "
         "answers)\n",
@@ -411,6 +421,7 @@ void print_json(const Report& report) {
   json["distance"] = number_json(report.distance);
   json["guard"] = nullptr;
   json["lead"] = number_json(report.lead);
+  json["without_list"] = report.without_list;
   if (report.other_kernels) {
     json["guard"] = {{"other_kernels", true}, {"answers", report.guarded}};
   } else if (report.guard) {

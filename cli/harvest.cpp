@@ -12,8 +12,6 @@
 #include "core/files.h"
 #include "options.h"
 #include "outputs.h"
-#include "sweep/model_refresh.h"
-#include "sweep_with_progress.h"
 #include "table.h"
 #include "verbs.h"
 
@@ -26,7 +24,6 @@ struct HarvestVerb {
   DType dtype = DType::fp32;
   std::string layout, out, gpu, describe;
   HarvestOptions how;
-  std::string refresh;  ///< a model's folder
   Format format = Format::text;
 
   /// The requested layout, or the empty list.
@@ -56,39 +53,7 @@ void harvest_libraries(const HarvestVerb& options, const std::vector<Problem>& p
   table.print(options.format);
 }
 
-std::string release_text(std::int32_t release) {
-  return fmt::format("{}.{}.{}", release / 10000, release / 100 % 100, release % 100);
-}
-
-/// Makes the model of --refresh work with the installed release.
-void refresh_verb(const HarvestVerb& options) {
-  if (options.out.empty() || options.out == "-")
-    fail(Errc::invalid_argument, "where to? give --out FOLDER for the new model");
-  watch_signals();
-  const RefreshedModel fresh =
-      refresh_model(options.refresh, [](const SweepPlan& plan) { return measure_plan(plan, "harvest"); });
-  write_refreshed(options.refresh, options.out, fresh);
-  Table table({"dtype", "layout", "epilogue", "configs", "matched", "unmatched", "wrong"});
-  for (const RefreshedFamily& one : fresh.families) {
-    table.add_row({text(word(one.signature.dtype_a)), text(word(one.signature.layout)),
-                   text(word(one.signature.epilogue)), count(one.configs), count(one.matched),
-                   count(one.unmatched), count(one.wrong)});
-  }
-  table.print(options.format);
-  std::string numbers;
-  for (const auto& [old, now] : fresh.algorithms)
-    numbers += old == now ? fmt::format(" {}", old) : fmt::format(" {}->{}", old, now);
-  fmt::print(stderr, "cuBLASLt {} -> {}; algorithms{}\n", release_text(fresh.from), release_text(fresh.to),
-             numbers);
-  fmt::print(stderr, "sample: {} runs; {} recorded pairs take {:.2f} times their recorded time\n",
-             fresh.sampled, fresh.pairs, fresh.time_ratio);
-  for (const std::string& name : fresh.left_out) fmt::print(stderr, "left out: {}\n", name);
-  fmt::print(stderr, "model: {} (kscout check {} --backend cuda times its recorded problems)\n", options.out,
-             options.out);
-}
-
 void harvest_verb(const HarvestVerb& options) {
-  if (!options.refresh.empty()) return refresh_verb(options);
   if (!options.describe.empty()) {
     write_out(options.describe, describe_cudnn_gpu());
     if (options.problems.empty()) return;
@@ -105,22 +70,15 @@ void harvest_verb(const HarvestVerb& options) {
 
 void setup_harvest(CLI::App& verb) {
   const auto options = std::make_shared<HarvestVerb>();
-  CLI::Option* const problems =
-      reads_file(verb.add_option("--problems", options->problems,
-                                 "problem sets or files whose algorithms the library lists; all GEMMs, or "
-                                 "convolutions of one direction"),
-                 problem_file);
-  verb.add_option(
-          "--refresh", options->refresh,
-          "a model of GEMMs for another release of cuBLASLt: find its algorithms in the installed one "
-          "by their attributes, verify and time a sample, write a model that works here")
-      ->excludes(problems);
+  reads_file(verb.add_option("--problems", options->problems,
+                             "problem sets or files whose algorithms the library lists; all GEMMs, or "
+                             "convolutions of one direction"),
+             problem_file);
   add_word_option(verb, "--dtype", options->dtype,
                   "element type of sets, and of a file's problems without one");
   verb.add_option("--layout", options->layout,
                   "storage of A, B, C (default: rcr for sets, the written layout for files)");
-  add_out_option(verb, "--out", options->out,
-                 "file for the rule sets; use it as --rules FILE.toml; of --refresh a new folder");
+  add_out_option(verb, "--out", options->out, "file for the rule sets; use it as --rules FILE.toml");
   verb.add_option("--suggestions", options->how.suggestions,
                   "GEMMs: number of algorithms to request from the library's heuristic for each problem")
       ->capture_default_str()
@@ -141,9 +99,6 @@ void setup_harvest(CLI::App& verb) {
       "what the library's heuristics list, widened also similar algorithms that the library supports (of\n"
       "cuDNN, kernels that engines compile at run time). Needs an NVIDIA GPU, or cuDNN and --gpu.\n"
       "\n"
-      "With --refresh, what the model has learnt stays: only names change. Algorithms that the installed\n"
-      "release does not have, or computes wrong results with, are left out.\n"
-      "\n"
       "Columns: refused = not supported, barred = excluded by numerical notes or the workspace limit,\n"
       "unnamed = with knobs that no axis holds.\n"
       "\n"
@@ -151,18 +106,9 @@ void setup_harvest(CLI::App& verb) {
       "  kscout harvest --problems llm --dtype bf16 --out h200.toml\n"
       "  kscout problems conv_networks --op conv_fwd --dtype bf16 > shapes.txt\n"
       "  kscout harvest --problems shapes.txt --out conv_fwd.toml\n"
-      "  kscout harvest --refresh models/gemm_bf16_h200 --out gemm_bf16_h200\n"
       "\n"
       "exit status: 0 done, 2 wrong arguments, 3 no GPU or types that the library lacks, 4 file failure");
-  verb.callback([options, &verb] {
-    constexpr const char* kOfHarvest[] = {"--dtype",         "--layout", "--suggestions", "--widen",
-                                          "--deterministic", "--gpu",    "--describe"};
-    for (const char* const other : kOfHarvest) {
-      if (!options->refresh.empty() && verb.count(other) > 0)
-        fail(Errc::invalid_argument, "{}: --refresh takes all from the model; leave it out", other);
-    }
-    harvest_verb(*options);
-  });
+  verb.callback([options] { harvest_verb(*options); });
 }
 
 }  // namespace kscout::cli

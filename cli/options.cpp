@@ -17,6 +17,7 @@
 #include "core/names.h"
 #include "core/owners.h"
 #include "core/problem_text.h"
+#include "dispatch/offers.h"
 #include "family/family_file.h"
 #include "op/given_fields.h"
 #include "op/problem_sets.h"
@@ -408,6 +409,18 @@ std::vector<std::string> devices_here(DeviceKind kind) {
   return names;
 }
 
+/// SelectorRequest::suggestions where the device is this machine's GPU: a model may choose among what the
+/// installed library lists. Null for other devices.
+decltype(SelectorRequest::suggestions) suggestions_here(const Device& device) {
+  if (device.kind != DeviceKind::gpu) return nullptr;
+  try {
+    Backend& gpu = backend("cuda");
+    if (gpu.device().name == device.name) return suggestions_of(gpu);
+  } catch (const Error&) {  // no NVIDIA GPU, or no CUDA module
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 Selector selector_for(const std::string& model, const Signature& signature, SelectorRequest request,
@@ -415,14 +428,14 @@ Selector selector_for(const std::string& model, const Signature& signature, Sele
   if (device_given) check_runs_on(provider(request.provider), signature.op, request.device);
   check_rules(request.provider, signature.op, request.rules);
   if (model.empty()) warn_of_model_path();
-  const bool limited = request.threads > 0;
-  if (!model.empty() && !device_given && !limited && request.calls == 0 && !request.limits.any()) {
+  const bool for_its_own = !model.empty() && !device_given, limited = request.threads > 0;
+  if (for_its_own) request.device = model_device(model);
+  request.suggestions = suggestions_here(request.device);
+  if (for_its_own && !limited && request.calls == 0 && !request.limits.any() && !request.suggestions) {
     Selector selector = Selector::load(model);
     warn_of_absent_device(selector.device(), devices_here(selector.device().kind));
     return selector;
   }
-  const bool for_its_own = !model.empty() && !device_given;
-  if (for_its_own) request.device = model_device(model);
   if (limited && request.device.kind == DeviceKind::gpu)
     fail(Errc::invalid_argument, "--threads {}: kernels on {} take no threads of the CPU; leave it out",
          request.threads, request.device.name);

@@ -29,8 +29,9 @@ auto breaks_of(Backend& backend) {
   };
 }
 
-/// SelectorRequest::suggestions of a backend.
-auto suggestions_of(Backend& backend) {
+}  // namespace
+
+std::function<std::vector<KernelConfig>(ProblemRef, std::size_t)> suggestions_of(Backend& backend) {
   return [&backend](ProblemRef problem, std::size_t count) -> std::vector<KernelConfig> {
     try {
       return backend.suggestions(problem, count);
@@ -40,8 +41,6 @@ auto suggestions_of(Backend& backend) {
     }
   };
 }
-
-}  // namespace
 
 int uncertainty(const Choice& choice) noexcept {
   if (choice.decided_by == ChoiceSource::model || choice.decided_by == ChoiceSource::db) return 0;

@@ -6,6 +6,7 @@
 ///     Offers offers(Registry::here(), {});
 ///     std::string why;
 ///     if (const auto offer = offers.of(backend, problem, limits, {}, why)) ...   // else `why` has the reason
+#include <functional>
 #include <limits>
 #include <map>
 #include <memory>
@@ -32,6 +33,9 @@ struct Offer {
   KernelConfig model_config = {};  ///< Solution::model_config
   std::size_t agreeing = 0;        ///< Solution::agreeing
 };
+
+/// SelectorRequest::suggestions of a backend: what its library lists; nothing where it has no such library.
+std::function<std::vector<KernelConfig>(ProblemRef, std::size_t)> suggestions_of(Backend& backend);
 
 /// How much is known of the chosen config's time: 0 measured or predicted for this device, 1 predicted by a
 /// model of other CPUs, 2 a rough cost. Times are compared with their like only.

@@ -136,6 +136,7 @@ PoolOf family_pool(const Model& model) {
 std::size_t picks_outside_family(const Model& model, const Evaluation& evaluation) {
   std::unordered_map<const Family*, std::unordered_set<KernelConfig>> inside;
   std::size_t outside = 0;
+  if (model.ranks_listed()) return outside;  // it also chooses among what the library lists
   for (const ProblemResult& result : evaluation.results) {
     if (result.picks.empty()) continue;
     const Family* const family = model.family(signature_of(result.problem));

@@ -297,13 +297,13 @@ std::optional<Solution> GpuServer::timed_form(ProblemRef problem) const {
 }
 
 KernelConfig GpuServer::library_config() const {
-  return CublasLtConfig{.version = release_, .suggestion = 1}.kernel_config();
+  return CublasLtConfig{.version = release(), .suggestion = 1}.kernel_config();
 }
 
 bool GpuServer::is_library(const KernelConfig& config) const {
   if (!is_first_suggestion(config)) return false;
   const std::int32_t of = CublasLtConfig::from(member_config(config)).version;
-  return of == 0 || of == release_;
+  return of == 0 || of == release();
 }
 
 GpuServer::Decision* GpuServer::decide(const ProductCall& product) {
@@ -347,7 +347,7 @@ void GpuServer::open() {
 void GpuServer::compare_releases() {
   const auto get_version = reinterpret_cast<std::size_t (*)()>(find_("libcublasLt", "cublasLtGetVersion"));
   release_ = get_version ? static_cast<std::int32_t>(get_version()) : 0;
-  const std::string theirs = release_ ? std::to_string(release_) : "of an unknown release";
+  const std::string theirs = release() != 0 ? std::to_string(release()) : "of an unknown release";
   const std::string ours = gpu_->versions()["cublaslt_version"];
   if (ours == "0") return turn_off("backend cuda finds no cuBLASLt; KSCOUT_CUBLASLT names a file");
   same_library_ = ours == theirs;
@@ -378,7 +378,7 @@ GpuServer::Chooser* GpuServer::chooser(DType dtype) {
       .db = settings_.db,
       .backend = std::string(gpu_->name()),
       .absence =
-          [gpu = gpu_, release = release_, of_model](const Signature& of, const KernelConfig& config) {
+          [gpu = gpu_, release = release(), of_model](const Signature& of, const KernelConfig& config) {
             std::int32_t needed = 0;
             if (needs_release(config, &needed) && needed != 0 && needed != release) *of_model = needed;
             return gpu->absence(of, config);
@@ -391,10 +391,11 @@ GpuServer::Chooser* GpuServer::chooser(DType dtype) {
       if (needs_release(config)) return std::string("it needs another release of cuBLASLt");
       return gpu->absence(of, config);
     };
+    request.suggestions = nullptr;  // they would be of that release
     selector = Selector::load(*model, request);
   }
   if (*of_model != 0)
-    restrict("the program has loaded cuBLASLt " + std::to_string(release_) + ", model " +
+    restrict("the program has loaded cuBLASLt " + std::to_string(release()) + ", model " +
              model->filename().string() + " knows " + std::to_string(*of_model));
   Registry registry;
   registry.add(*gpu_);

@@ -97,6 +97,9 @@ class GpuServer {
   std::uint64_t given_back() const noexcept;
   /// Why nothing is served; empty while anything may be.
   const char* off_reason() const noexcept;
+  /// Of the program's cuBLASLt, as cublasLtGetVersion() tells it; 0: unknown, or nothing was to be served
+  /// yet.
+  std::int32_t release() const noexcept { return release_.load(kRelaxed); }
   /// Which release of cuBLASLt restricts what is served; empty: none does.
   const char* restriction() const noexcept;
 
@@ -151,9 +154,9 @@ class GpuServer {
   std::optional<Problem> listed_for_;
   std::vector<KernelConfig> listed_;
   DecisionTable timings_;     ///< of the decision file
-  std::int32_t release_ = 0;  ///< of the program's cuBLASLt; 0: unknown
   bool same_library_ = true;  ///< backend cuda uses the program's cuBLASLt
 
+  std::atomic<std::int32_t> release_ = 0;
   std::atomic<void*> context_ = nullptr;  ///< of the first product
   DecisionMap<Decision> decisions_{settings_};
   std::mutex contesting_;  ///< guards the contests

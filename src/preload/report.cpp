@@ -53,6 +53,8 @@ void Report::add_unread(std::span<const std::uint64_t> unread) noexcept {
 void Report::add(const GpuServer& server) noexcept {
   const Tally& tally = server.tally();
   if (*server.off_reason()) line("  serving is off: %s\n", server.off_reason());
+  if (const std::int32_t release = server.release())
+    line("  cuBLASLt %d.%d.%d\n", release / 10000, release / 100 % 100, release % 100);
   if (*server.restriction())
     line("  only copies and kernels that need no cuBLASLt are served: %s\n", server.restriction());
   if (const std::uint64_t times = server.given_back())

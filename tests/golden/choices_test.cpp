@@ -4,13 +4,13 @@
 
 #include <gtest/gtest.h>
 
-#include <kscout/family.h>
 #include <kscout/grouped_gemm.h>
 #include <kscout/selector.h>
 
 #include "core/files.h"
 #include "core/hash.h"
 #include "select/model.h"
+#include "support/cublaslt_list.h"
 #include "support/paths.h"
 
 namespace kscout {
@@ -92,20 +92,12 @@ Problem draw_grouped_gemm(Draw& draw, const Signature& of) {
   return make_grouped_gemm(SizeList(rows), n, k, of.dtype_a, of.layout);
 }
 
-/// Stands for the library's list: some of these algorithms, in an order that the problem decides.
+/// Stands for the library's list: some algorithms, in an order that the problem decides.
 std::vector<KernelConfig> listed(ProblemRef problem, std::size_t count) {
-  static const auto algorithms = [] {
-    std::vector<KernelConfig> configs;
-    for (const char* const name :
-         {"a66_128x256x64_st0_s1_none_w0_o3_any_c2x1", "a66_64x32x64_st0_s2_acc_w0_o1_any_c1x2",
-          "a23_64x64x64_st6_s1_none_w0_o0_any_c0x0", "a23_256x128x32_st3_s4_acc_w0_o0_any_c0x0",
-          "a24_128x64x0_st0_s1_none_w0_o0_any_c0x0", "a13_0x0x0_st0_s1_none_w0_o75_any_c0x0"})
-      configs.push_back(parse_config_name(fmt::format("cublaslt_gemm_bf16_rcr_v130100__{}", name)).config);
-    return configs;
-  }();
-  std::vector<KernelConfig> some(algorithms.begin(), algorithms.end());
-  std::ranges::rotate(some, some.begin() + static_cast<std::ptrdiff_t>(problem.value().hash() % some.size()));
-  some.resize(std::min({count, some.size(), 1 + static_cast<std::size_t>(problem.value().hash() >> 60)}));
+  auto some = test::cublaslt_list();
+  const std::uint64_t drawn = problem.value().hash();
+  std::rotate(some.begin(), some.begin() + static_cast<std::ptrdiff_t>(drawn % some.size()), some.end());
+  some.resize(std::min({count, some.size(), 1 + static_cast<std::size_t>(drawn >> 60)}));
   return some;
 }
 

@@ -94,6 +94,11 @@ constexpr CublasLtConfig kSuggested[] = {{kRelease, 0, kFirst, 64, 64, 32, 3, 1,
                                          {kRelease, 0, kThird, 64, 64, 64, 0, 9, 2, 0, 0, 0, 1, 1}};
 constexpr auto kSuggestions = static_cast<std::int32_t>(std::size(kSuggested));
 
+std::int32_t library_release() {
+  const char* const named = std::getenv("HOST_GPU_CUBLASLT");
+  return named ? std::atoi(named) : kRelease;
+}
+
 MatrixView view(DType dtype, std::int64_t rows, std::int64_t columns, std::int64_t leading,
                 std::int64_t stride, bool row_major) {
   return {dtype, rows, columns, leading, stride, row_major};
@@ -377,8 +382,7 @@ class HostModule final : public Module {
     facts->l2_bytes = 62914560;
     facts->memory_bytes = 1e9;
     facts->driver_version = 13000;
-    const char* const release = std::getenv("HOST_GPU_CUBLASLT");
-    facts->cublaslt_version = release ? std::atoi(release) : kRelease;
+    facts->cublaslt_version = library_release();
     return device < 2 ? CallStatus::done : say(CallStatus::unsupported, "there are two");
   }
   CallStatus state(State* state) noexcept override {
@@ -471,6 +475,8 @@ class HostModule final : public Module {
                      std::int32_t* count) noexcept override {
     *count = std::min(capacity, kSuggestions);
     std::copy_n(kSuggested, *count, out);
+    for (CublasLtConfig& one : std::span(out, static_cast<std::size_t>(*count)))
+      one.version = library_release();
     return CallStatus::done;
   }
   CallStatus algorithm_ids(const MatmulShape&, std::int32_t* out, std::int32_t,

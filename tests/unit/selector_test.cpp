@@ -8,6 +8,7 @@
 
 #include "family/rules.h"
 #include "select/analytic.h"
+#include "support/cublaslt_list.h"
 #include "support/expect_error.h"
 #include "support/models_folder.h"
 #include "support/paths.h"
@@ -69,15 +70,19 @@ Model model_with_scores(double factor) {
 TEST(Suggestion, TheFirstChoiceSaysWhatTheLibraryWouldTake) {
   setenv("KSCOUT_DISABLE", "guard",
          1);  // else the suggestion may itself be the first choice, at the same time
-  const auto selector = Selector::load(paths::in_repository("models/gemm_bf16_h200"));
+  const std::vector<KernelConfig> list = test::cublaslt_list();
+  const auto selector = Selector::load(
+      paths::in_repository("models/gemm_bf16_h200"),
+      {.device = device_preset("h200"), .suggestions = [&](ProblemRef, std::size_t) { return list; }});
   unsetenv("KSCOUT_DISABLE");
   for (const std::int64_t m : {1, 512, 8192}) {
     const GemmProblem problem = make_gemm(m, 4096, 1000, DType::bf16);
     const std::vector<Choice> ranked = selector.rank(problem, 100000);
-    const auto own = std::ranges::find_if(
-        ranked, [&](const Choice& one) { return Selector::name(problem, one).ends_with("__suggestion1"); });
+    const auto own = std::ranges::find_if(ranked, [&](const Choice& one) {
+      return Selector::name(problem, one).find("__suggestion1_") != std::string::npos;
+    });
     ASSERT_NE(own, ranked.end());
-    EXPECT_EQ(ranked.front().suggestion_us, static_cast<float>(own->time_us));
+    EXPECT_FLOAT_EQ(ranked.front().suggestion_us, static_cast<float>(own->time_us));
     EXPECT_TRUE(std::isnan(ranked[1].suggestion_us));
     EXPECT_EQ(selector.select(problem).suggestion_us, ranked.front().suggestion_us);
     EXPECT_EQ(selector.select(problem).suggestion_us, ranked.front().suggestion_us) << "cached";

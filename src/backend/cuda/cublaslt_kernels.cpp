@@ -20,8 +20,7 @@ std::string cublaslt_absence(const Signature&, const KernelConfig& config) {
   const int wanted = CublasLtConfig::from(config).version, here = gpu_facts().cublaslt_version;
   if (wanted == 0 || wanted == here) return {};
   return fmt::format(
-      "the config is for cuBLASLt {}, installed is {}: its algorithms have other numbers; kscout harvest "
-      "--refresh MODEL finds a model's algorithms in this release",
+      "the config is for cuBLASLt {}, installed is {}: its algorithms have other numbers (docs/releases.md)",
       wanted, here);
 }
 
