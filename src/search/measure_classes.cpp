@@ -17,6 +17,7 @@
 #include "family/legality.h"
 #include "measure/measured_backend.h"
 #include "measure/problem_bench.h"
+#include "provider/cublaslt/cublaslt.h"
 #include "provider/cutlass/cutlass.h"
 #include "select/decision_db.h"
 
@@ -226,7 +227,9 @@ std::vector<KernelConfig> class_candidates(const Selector& selector, Backend& ba
     if (names.insert(config_name(signature_of(problem), config)).second) found.push_back(config);
   };
   const auto own_config = [&](ProblemRef problem, const KernelConfig& config) {
-    return parse_config_name(config_name(signature_of(problem), config)).config;
+    const KernelConfig own = parse_config_name(config_name(signature_of(problem), config)).config;
+    const auto algorithm = listed_config(own, 0);  // its place differs from M to M
+    return algorithm && CublasLtConfig::from(own).is_named() ? *algorithm : own;
   };
   const auto traits_of = [&](ProblemRef problem, const KernelConfig& config) {
     return provider(config.space->provider).traits(signature_of(problem), config, device);

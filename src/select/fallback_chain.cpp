@@ -240,7 +240,9 @@ std::span<const KernelConfig> FallbackChain::listed(ProblemRef problem, SelectSc
   const Provider& of = kscout::provider(model.provider());
   const auto list = suggestions_(problem, kListedAlgorithms);
   for (const KernelConfig& one : listed_candidates(problem, list, model.device())) {
-    if (!is_disabled(*of.own(*listed_config(one, 0)))) scratch.listed.push_back(*of.own(one));
+    const auto own = of.own(one);
+    if (!own) break;  // the model's kernels are not of that library
+    if (!is_disabled(*of.own(*listed_config(one, 0)))) scratch.listed.push_back(*own);
   }
   return scratch.listed;
 }

@@ -111,7 +111,7 @@ TEST_F(AlignedOnGpu, GapsBehindRowsDoWhereCIsAligned) {
   EXPECT_EQ(copied(input.form), "a");
   EXPECT_EQ(input.form.problem.gemm().k, 50257);
   const std::string name = config_name(signature_of(input.form.problem), input.choice.config);
-  EXPECT_EQ(name.find("suggestion"), name.npos) << "the library would suggest for the odd K: " << name;
+  EXPECT_NE(name.find("_v130100__"), name.npos) << "the library would suggest for the odd K: " << name;
   EXPECT_EQ(copied(solution(make_gemm(50257, 4096, 8192, DType::bf16, Layout::crr)).form), "a");
   EXPECT_EQ(copied(solution(make_gemm(8192, 8191, 8191, DType::bf16)).form), "abc");
   // fp16 in this layout is answered by the model's bf16.

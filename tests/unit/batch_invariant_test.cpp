@@ -403,8 +403,12 @@ TEST(Classes, ABiasBelongsToTheWeight) {
 TEST(Classes, CandidatesAreKernelsThatAreTheSameAtEveryM) {
   setenv("KSCOUT_CUDA_MODULE", paths::host_gpu, 1);
   Backend& gpu = backend("cuda");
-  const Selector selector =
-      Selector::find(Op::gemm, DType::bf16, {.provider = "cublaslt", .device = gpu.device()});
+  const Selector selector = Selector::find(Op::gemm, DType::bf16,
+                                           {.provider = "cublaslt",
+                                            .device = gpu.device(),
+                                            .suggestions = [&](ProblemRef problem, std::size_t count) {
+                                              return gpu.suggestions(problem, count);
+                                            }});
   ASSERT_FALSE(selector.model_path().empty());
   const std::vector<std::int64_t> rows = {1, 64};
   const auto found = class_candidates(selector, gpu, make_gemm(1, 64, 4096, DType::bf16), rows, {});

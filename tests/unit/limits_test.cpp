@@ -207,7 +207,7 @@ class LimitsOfLibrary : public testing::Test {
 TEST_F(LimitsOfLibrary, ADispatcherAsksTheLibraryForKernelsOfLessWorkspace) {
   // The stand-in needs 256 bytes for all suggestions but the third.
   Backend& gpu = backend("cuda");
-  const GemmProblem problem = make_gemm(16, 16, 32, DType::bf16);
+  const GemmProblem problem = make_gemm(96, 120, 4096, DType::bf16);
   CublasLtConfig first, third;
   first.suggestion = 1;
   third.suggestion = 3;
