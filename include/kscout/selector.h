@@ -3,7 +3,7 @@
 /// Ranks the configs for a problem without running any. A problem is a GemmProblem, a ConvProblem or a
 /// Problem.
 ///
-///     const auto selector = kscout::Selector::load("models/gemm_fp32_zen3-2c");
+///     const auto selector = kscout::Selector::load("models/gemm_fp32_any_cpu");
 ///     const kscout::GemmProblem problem = kscout::make_gemm(16, 4096, 4096);
 ///     const kscout::Choice choice = selector.select(problem);
 ///     std::printf("%s, about %.1f us\n", Selector::name(problem, choice).c_str(), choice.time_us);
@@ -126,7 +126,7 @@ struct SelectorRequest {
   /// Returns the first configs of so many that the kernels' library names for a problem, best first
   /// (Backend::suggestions). A model that was trained with the library's lists then chooses among these and
   /// its own kernels, whatever release the library is of. Called once for each problem that is decided anew.
-  /// Null: its choice is the library's first suggestion or one of its own kernels.
+  /// Null: such a model puts the library's first suggestion first.
   std::function<std::vector<KernelConfig>(ProblemRef, std::size_t count)> suggestions = {};
   /// Maximum number of threads of one kernel on the CPU; configs that need more do not apply. 0:
   /// KSCOUT_THREADS, else, when `device` is this machine's CPU, the minimum of OMP_NUM_THREADS, the CPUs that

@@ -16,6 +16,8 @@ namespace kscout {
 
 struct Traits {
   static constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
+  /// Lower numbers of `algorithm` are those of a vendor's GEMM library.
+  static constexpr double first_compiled_algorithm = 1000;
 
   double tile_m = unknown;
   double tile_n = unknown;

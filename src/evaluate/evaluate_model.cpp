@@ -107,14 +107,18 @@ Scorer model_scorer(const Model& model, Target target, bool shortlists, bool gua
         continue;
       }
       scores.score[i] = exact[found->second];
-      runs[i] = std::isfinite(scores.score[i]) ? 1 : 0;
-      first[i] = runs[i] & candidates[found->second];
+      first[i] = (std::isfinite(scores.score[i]) ? 1 : 0) & candidates[found->second];
     }
     const std::vector<double> of_others = model.score_configs(problem, others, target);
     for (std::size_t i = 0; i < place.size(); ++i) {
       scores.score[place[i]] = of_others[i];
       first[place[i]] = 1;
     }
+    std::vector<Traits> traits;
+    for (const KernelConfig& config : configs)
+      traits.push_back(provider(family.provider).traits(family.signature, config, family.device));
+    model.leave_unknown_kinds(traits, scores.score);
+    for (std::size_t i = 0; i < configs.size(); ++i) runs[i] = std::isfinite(scores.score[i]) ? 1 : 0;
     put_behind(scores.score, runs, first);
     scores.tflops = model.predicted_tflops(problem, target, scores.score);
     scores.confidence = model.confidence(family, problem, target, best_tflops(scores));

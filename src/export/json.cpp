@@ -153,6 +153,7 @@ std::string model_json(const Model& model) {
   json["confidence"] = confidence_json(data.confidence);
   json["region"] = region_json(data.region);
   json["lead_guard"] = guard_json(data.guard);
+  json["listed_kinds"] = listed_kinds_json(data.listed_kinds);
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

@@ -147,6 +147,10 @@ Schema Schema::for_op(Op op) const {
   return Schema(std::move(data));
 }
 
+bool Schema::reads(std::string_view input) const noexcept {
+  return std::ranges::find(program_->inputs(), input, &expr::Input::name) != program_->inputs().end();
+}
+
 std::vector<std::uint32_t> Schema::categorical() const {
   std::vector<std::uint32_t> positions;
   for (std::uint32_t i = 0; i < size(); ++i) {

@@ -100,6 +100,8 @@ class Schema {
   /// The same formulas for another op of the same operation (a direction of convolutions): problems and axes
   /// have the same names. Throws invalid_argument for an op of another operation.
   Schema for_op(Op op) const;
+  /// Whether a formula reads an input, like "t.listed".
+  bool reads(std::string_view input) const noexcept;
   /// Positions of the categorical features.
   std::vector<std::uint32_t> categorical() const;
   const expr::Program& program() const noexcept { return *program_; }

@@ -51,8 +51,7 @@ struct Model::Compiled {
     add_twins();
     fast = std::vector<std::atomic<const FamilyForest*>>(all.size() * data.targets.size());
     by_rows = std::vector<std::atomic<const ExactForest*>>(data.targets.size());
-    ranks_listed = std::ranges::any_of(data.schema->program().inputs(),
-                                       [](const expr::Input& input) { return input.name == "t.listed"; });
+    ranks_listed = data.schema->reads("t.listed");
   }
   /// Adds the families' configs for signatures that they answer for: the nearest of each family first.
   void add_twins() {
@@ -279,13 +278,14 @@ void Model::replace_suggestions(const CompiledFamily& family, ProblemRef problem
   const Family& of = family.family();
   std::vector<double> scores;
   std::vector<std::uint32_t> configs;
+  std::vector<Traits> traits;
   for (std::size_t i = 0; i < scratch.scores.size(); ++i) {
     if (of.traits[scratch.able[i]].suggestion > 0) continue;
     configs.push_back(scratch.able[i]);
     scores.push_back(scratch.scores[i]);
+    traits.push_back(of.traits[scratch.able[i]]);
   }
   ConfigTable table(of.configs.space());
-  std::vector<Traits> traits;
   scratch.first_suggestion.reset();
   for (const KernelConfig& config : listed) {
     configs.push_back(static_cast<std::uint32_t>(family.size() + table.size()));
@@ -293,10 +293,29 @@ void Model::replace_suggestions(const CompiledFamily& family, ProblemRef problem
     traits.push_back(kscout::provider(of.provider).traits(of.signature, config, of.device));
     if (traits.back().listed == 1) scratch.first_suggestion = configs.back();
   }
-  score_rows(table, traits, problem, forest, scratch);
+  score_rows(table, std::span(traits).last(listed.size()), problem, forest, scratch);
   scores.insert(scores.end(), scratch.scores.begin(), scratch.scores.end());
-  scratch.scores = std::move(scores);
-  scratch.able = std::move(configs);
+  leave_unknown_kinds(traits, scores);
+  scratch.able.clear();
+  scratch.scores.clear();
+  for (std::size_t i = 0; i < scores.size(); ++i) {
+    if (scores[i] == kNotApplicable) continue;
+    scratch.able.push_back(configs[i]);
+    scratch.scores.push_back(scores[i]);
+  }
+}
+
+void Model::leave_unknown_kinds(std::span<const Traits> traits, std::span<double> scores) const {
+  const auto& known = data().listed_kinds;
+  if (known.empty()) return;
+  std::optional<std::size_t> first;
+  for (std::size_t i = 0; i < traits.size(); ++i) {
+    const bool of_library = traits[i].algorithm < Traits::first_compiled_algorithm;  // false where unnamed
+    if (!of_library || std::ranges::find(known, kind_of(traits[i])) != known.end()) continue;
+    scores[i] = kNotApplicable;
+    if (traits[i].listed == 1) first = i;
+  }
+  if (first) scores[*first] = std::nextafter(std::ranges::max(scores), -kNotApplicable);
 }
 
 double Model::base_log_tflops(ProblemRef problem, Target target) const {

@@ -25,6 +25,7 @@
 
 #include "forest/forest.h"
 #include "forest/shortlist.h"
+#include "select/algorithm_kind.h"
 #include "select/compiled_family.h"
 #include "select/confidence.h"
 #include "select/region.h"
@@ -108,6 +109,10 @@ struct ModelData {
   std::optional<Region> region;  ///< of the training problems; older models have none
   /// Of a model of a GPU library with suggestions: when the first suggestion answers. Needs `region`.
   std::optional<Guard> guard;
+  /// Of a model that ranks what a library lists: the kinds of algorithms that enough lists of the training
+  /// have, in order. An algorithm of another kind is neither chosen over the first suggestion nor, where it
+  /// is the first, replaced. Empty: the model does not say, and every kind counts as known.
+  std::vector<AlgorithmKind> listed_kinds;
   /// The model answers for every CPU (Model::for_device). Its targets are relative or rank; best_tflops
   /// predicts ln TFLOPS of any_cpu() as if every CPU reached the same share of its peak.
   bool any_cpu = false;
@@ -191,6 +196,11 @@ class Model {
   /// place in the library's list (trait `listed`).
   bool ranks_listed() const noexcept;
 
+  /// Changes the scores of a library's algorithms whose kind the training has not seen
+  /// (ModelData::listed_kinds): the best score is then that of the first suggestion, and the others get
+  /// -infinity.
+  void leave_unknown_kinds(std::span<const Traits> traits, std::span<double> scores) const;
+
   /// Writes one score per config of family(signature_of(problem)); higher is better. Configs that an
   /// applicability rule refuses for the problem get -infinity. Configs that are not on the shortlist are
   /// lowered by one common amount so that they rank after it; the highest score is therefore that of the
@@ -255,7 +265,7 @@ class Model {
   bool score_some(const CompiledFamily& family, ProblemRef problem, const ModelTarget& forest,
                   std::span<const std::uint32_t> configs, SelectScratch& scratch) const;
   /// Puts listed configs, with their scores, in place of the family's suggestions among the configs of
-  /// scratch.able and scratch.scores.
+  /// scratch.able and scratch.scores; applies leave_unknown_kinds().
   void replace_suggestions(const CompiledFamily& family, ProblemRef problem, const ModelTarget& forest,
                            std::span<const KernelConfig> listed, SelectScratch& scratch) const;
   /// ln of the TFLOPS that a target is relative to; 0 for an absolute target.

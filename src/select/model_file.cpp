@@ -362,6 +362,7 @@ ModelData read_data(std::string_view bytes) {
   data.confidence = confidence_from_json(meta.contains("confidence") ? meta["confidence"] : Json(nullptr));
   if (meta.contains("region")) data.region = region_from_json(meta["region"]);
   if (meta.contains("lead_guard")) data.guard = guard_from_json(meta["lead_guard"]);
+  if (meta.contains("listed_kinds")) data.listed_kinds = listed_kinds_from_json(meta["listed_kinds"]);
   data.any_cpu = is_for_any_cpu(meta);
   data.known_devices = read_known_devices(meta);
   data.against_any_cpu = read_against_any_cpu(meta);

@@ -42,4 +42,24 @@ std::optional<Guard> guard_from_json(const Json& json) {
   return guard;
 }
 
+Json listed_kinds_json(std::span<const AlgorithmKind> kinds) {
+  Json json = Json::array();
+  for (const AlgorithmKind& kind : kinds)
+    json.push_back({{"tile_k", kind.tile_k},
+                    {"stages", kind.stages},
+                    {"cluster_m", kind.cluster_m},
+                    {"cluster_n", kind.cluster_n},
+                    {"tiled", kind.tiled}});
+  return json;
+}
+
+std::vector<AlgorithmKind> listed_kinds_from_json(const Json& json) {
+  std::vector<AlgorithmKind> kinds;
+  for (const Json& kind : json)
+    kinds.push_back({kind.at("tile_k").get<double>(), kind.at("stages").get<double>(),
+                     kind.at("cluster_m").get<double>(), kind.at("cluster_n").get<double>(),
+                     kind.at("tiled").get<bool>()});
+  return kinds;
+}
+
 }  // namespace kscout

@@ -181,6 +181,7 @@ std::string Model::bytes() const {
   // Older models have neither; their bytes stay as they are.
   if (data().region) meta["region"] = region_json(data().region);
   if (data().guard) meta["lead_guard"] = guard_json(data().guard);
+  if (!data().listed_kinds.empty()) meta["listed_kinds"] = listed_kinds_json(data().listed_kinds);
   pool.add(KsfKind::meta, meta.dump(-1, ' ', false, Json::error_handler_t::replace));
   return pool.pack(version);
 }

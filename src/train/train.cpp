@@ -3,8 +3,12 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <map>
 #include <optional>
+#include <set>
 #include <unordered_map>
+
+#include <kscout/provider.h>
 
 #include "core/build_info.h"
 #include "core/fail.h"
@@ -206,6 +210,33 @@ bool has_suggestions(std::span<const Family> families) {
   });
 }
 
+/// Min share of the problems whose list has an algorithm of a kind; of rarer kinds trees learn little.
+constexpr double kKnownFrom = 0.02;
+
+/// ModelData::listed_kinds of a training.
+std::vector<AlgorithmKind> listed_kinds(const TrainingSet& set, const Schema& schema) {
+  if (!schema.reads("t.listed")) return {};
+  std::vector<std::optional<AlgorithmKind>> kind_of_config;  // of listed ones
+  for (const KernelConfig& config : set.configs) {
+    const Provider& of = provider(config.space->provider);
+    const Traits traits = of.traits(signature_of(set.problems.front()), config, set.devices.front());
+    kind_of_config.push_back(std::isnan(traits.listed) ? std::nullopt : std::optional(kind_of(traits)));
+  }
+  std::map<AlgorithmKind, std::size_t> problems;
+  for (std::size_t p = 0; p < set.problems.size(); ++p) {
+    std::set<AlgorithmKind> kinds;
+    for (std::size_t r = set.first_row[p]; r < set.first_row[p + 1]; ++r) {
+      if (const auto& kind = kind_of_config[set.rows[r].config]) kinds.insert(*kind);
+    }
+    for (const AlgorithmKind& kind : kinds) ++problems[kind];
+  }
+  std::vector<AlgorithmKind> known;
+  for (const auto& [kind, count] : problems) {
+    if (static_cast<double>(count) >= kKnownFrom * static_cast<double>(set.problems.size()))
+      known.push_back(kind);
+  }
+  return known;
+}
 }  // namespace
 
 std::string fingerprint_of(const TrainingSet& set, const Device& device) {
@@ -439,6 +470,7 @@ TrainingResult train(TrainingInput input, std::shared_ptr<const Schema> schema,
     data.region = fit_region(set, data.families, [](std::size_t) { return true; });
     const auto choices = observed_choices(set, data.targets.front(), scores, fold_of, data.families);
     if (options.guard && has_suggestions(data.families)) data.guard = Guard{};
+    data.listed_kinds = listed_kinds(set, *schema);
     confidence = fit_confidence(choices);
     if (confidence) data.confidence = confidence->confidence;
   }

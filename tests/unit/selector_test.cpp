@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <functional>
 #include <limits>
 
 #include <kscout/error.h>
@@ -90,6 +91,30 @@ TEST(Suggestion, TheFirstChoiceSaysWhatTheLibraryWouldTake) {
   EXPECT_TRUE(std::isnan(Selector::analytic({.device = device_preset("h200")})
                              .select(make_gemm(64, 64, 64, DType::bf16))
                              .suggestion_us));
+}
+
+TEST(Suggestion, AlgorithmsOfAKindThatNoTrainingSawAreLeftToTheLibrary) {
+  std::vector<KernelConfig> list;
+  const auto selector = Selector::load(
+      paths::in_repository("models/gemm_bf16_h200"),
+      {.device = device_preset("h200"), .suggestions = [&](ProblemRef, std::size_t) { return list; }});
+  const KernelConfig strange =
+      parse_config_name("cublaslt_gemm_bf16_rcr_v150000__a77_128x128x128_st0_s1_none_w0_o1_any_c2x1").config;
+  const auto is_strange = [](ProblemRef problem, const Choice& one) {
+    return Selector::name(problem, one).find("_a77_") != std::string::npos;
+  };
+  for (const std::int64_t m : {1, 512, 8192}) {
+    const GemmProblem problem = make_gemm(m, 4096, 4096, DType::bf16);
+    list = test::cublaslt_list();
+    list.push_back(strange);
+    const auto of_later = selector.rank(problem, 100000);
+    EXPECT_TRUE(std::ranges::none_of(of_later, std::bind_front(is_strange, ProblemRef(problem))));
+    list = test::cublaslt_list();
+    list.insert(list.begin(), strange);
+    const auto ranked = selector.rank(problem, 100000);
+    EXPECT_TRUE(is_strange(problem, ranked.front())) << Selector::name(problem, ranked.front());
+    EXPECT_EQ(1, std::ranges::count_if(ranked, std::bind_front(is_strange, ProblemRef(problem))));
+  }
 }
 
 TEST_F(SelectorTest, BatchesHaveAModelOfTheirOwn) {

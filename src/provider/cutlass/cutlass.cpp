@@ -69,9 +69,6 @@ constexpr auto kCutlassName = parts_of(kCutlassTable);
 /// The last parts are arguments of a launch.
 constexpr std::size_t kKernelParts = std::size(kCutlassName) - 4;
 
-/// Numbers of trait `algorithm`, above those of cuBLASLt, so that a joint model can distinguish the two
-/// providers.
-constexpr std::int32_t kFirstAlgorithm = 1000;
 /// Exceeds the number of words of each axis in trait `variant`: how K is split, how C is stored, whether C is
 /// transposed.
 constexpr std::int32_t kWays = 4;
@@ -132,7 +129,7 @@ class CutlassProvider final : public NvidiaGemmProvider {
     t.cluster_m = c.cluster_m;
     t.cluster_n = c.cluster_n;
     t.cluster = t.cluster_m * t.cluster_n;
-    t.algorithm = kFirstAlgorithm + c.pipeline;
+    t.algorithm = Traits::first_compiled_algorithm + c.pipeline;
     t.variant = (c.decomposition * kWays + c.epilogue) * kWays + c.swap_ab;
     t.suggestion = 0;
     t.swizzle = c.swizzle;
