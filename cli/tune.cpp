@@ -170,7 +170,7 @@ void setup_tune(CLI::App& verb) {
       ->capture_default_str()
       ->check(CLI::Range(1.0, 1e6));
   verb.add_option("--rules", request.rules, "rule set to choose from")
-      ->default_str("default; on a GPU the best of the algorithms that the library suggests");
+      ->default_str("default; on a GPU what the library lists for each problem");
   check_words<Layout>(verb.add_option("--layout", options->layouts, "layouts to measure, comma-separated")
                           ->delimiter(',')
                           ->default_str("all that CPU kernels take without copies; on a GPU rcr"));

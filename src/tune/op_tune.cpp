@@ -22,7 +22,6 @@
 #include "measure/timing.h"
 #include "op/problem_sets.h"
 #include "sweep/journal.h"
-#include "tune/library_configs.h"
 #include "tune/stages.h"
 #include "tune/target.h"
 
@@ -38,19 +37,15 @@ constexpr Protocol kThrifty{.contenders = 24, .rounds = 10, .rounds_budget_us = 
 constexpr Protocol kThriftyOnGpu{
     .cache = CacheState::cold, .contenders = 24, .rounds = 10, .rounds_budget_us = 5e4};
 
-/// The pilot: problems that the library is asked about, its share of the budget, how much slower than the
-/// best a config is that needs no exact time, and how many training problems per signature make another pilot
-/// unnecessary.
-constexpr std::size_t kAskedProblems = 300;
-constexpr double kPilotShare = 0.3;
-constexpr double kPilotPruneFactor = 2;
-constexpr std::size_t kMinPilot = 30;
 /// Of problems with longer calls a few configs are measured, because more problems are worth more.
 constexpr double kFewAboveUs = 50;
 /// A sweep of a stage takes this long at least; a share of the budget below this stays unused.
 constexpr double kMinStageS = 0.2, kUnusedShare = 0.05;
 /// More threads make training no faster.
 constexpr std::size_t kMaxThreads = 8, kRowsPerThread = 10000;
+
+/// Other choices than the library's first suggestion must be worth their risk (docs/bench/models_h200.md).
+const Handicap kHandicapOfOthers = {"c.suggestion != 1", 0.02};
 
 /// Seed of the hash that holds problems out. --seed does not change these problems. A smaller --held-out
 /// releases some, and new models train on them. Models are compared on problems that neither was trained on.
@@ -127,20 +122,18 @@ OpTune::OpTune(Op op, const TuneRequest& options, const TuneProgress& progress, 
   for (const Problem& problem : known) layouts.insert(signature_of(problem).layout);
   check_comparable(layouts);
   own_ = computable(options_.own_problems(op_));
-  if (harvests()) return;
   const auto stages = stages_left();
   plan_ = plan_for(stages.empty() ? std::vector<Problem>() : stages.front().problems, options_.max_problems);
   if (const auto own = own_left(); !own.empty()) own_plan_ = plan_for(own, 0);
 }
 
+bool OpTune::lists() const { return options_.on_gpu() && options_.rules == kUsualRules; }
+
 std::string OpTune::chosen_among() const {
-  return harvests() ? "the library's list" : fmt::format("rule set '{}'", options_.rules);
+  return lists() ? "the library's list" : fmt::format("rule set '{}'", options_.rules);
 }
 
-bool OpTune::harvests() const { return options_.on_gpu() && options_.rules == kMeasuredRules; }
-
-SweepPlan OpTune::plan_for(const std::vector<Problem>& problems, std::size_t max_problems,
-                           const std::string& harvested) const {
+SweepPlan OpTune::plan_for(const std::vector<Problem>& problems, std::size_t max_problems) const {
   PlanRequest request{.provider = provider_,
                       .backend = options_.backend,
                       .rules = options_.rules,
@@ -154,8 +147,7 @@ SweepPlan OpTune::plan_for(const std::vector<Problem>& problems, std::size_t max
     request.narrow = guided_by(few, request, device_);
   }
   const Protocol& protocol = options_.on_gpu() ? kThriftyOnGpu : kThrifty;
-  SweepPlan plan = harvested.empty() ? make_plan(problems, request, device_, protocol)
-                                     : plan_of_rules(harvested, problems, request, device_, protocol);
+  SweepPlan plan = make_plan(problems, request, device_, protocol);
   plan.provenance.merge(kscout::backend(options_.backend).versions());
   return plan;
 }
@@ -167,7 +159,7 @@ std::vector<TuneStage> OpTune::stages_left() const {
 }
 
 std::vector<Problem> OpTune::computable(std::vector<Problem> own) const {
-  if (own.empty() || harvests()) return own;  // the library is asked later
+  if (own.empty()) return own;
   const std::size_t given = own.size();
   const std::string reason = leave_out_uncomputable(own, provider_, device_, options_.rules);
   if (own.empty())
@@ -186,46 +178,10 @@ std::vector<Problem> OpTune::own_left() const {
   return own;
 }
 
-bool OpTune::pilot_measured() const {
-  if (tables_.empty()) return false;
-  const MeasurementTable training =
-      split_table(merge(tables_, Keep::last), options_.held_out, kHeldOutSeed, operation(op_).tune_split)
-          .training;
-  return std::ranges::all_of(options_.layouts_of(op_), [&](Layout layout) {
-    const auto of_layout = [&](const Problem& p) { return signature_of(p).layout == layout; };
-    return static_cast<std::size_t>(std::ranges::count_if(training.problems, of_layout)) >= kMinPilot;
-  });
-}
-
-std::size_t OpTune::measure_pilot(double budget_s) {
-  const auto problems = stages_left().front().problems;
-  std::vector<Problem> asked = own_left();
-  if (asked.size() > kAskedProblems) asked.resize(kAskedProblems);
-  for (const std::uint32_t i : seeded_order(problems.size(), options_.seed)) {
-    if (asked.size() < kAskedProblems) asked.push_back(problems[i]);
-  }
-  note(fmt::format("{}: asks the library for its kernels of {} problems", word(op_), asked.size()));
-  plan_ = plan_for(asked, (options_.max_problems + 3) / 4, harvested_rules(asked));
-  plan_.protocol.prune_factor = kPilotPruneFactor;
-  measure(plan_, kPilotShare * budget_s);
-  return problems_of_all({tables_.back()}).size();
-}
-
-void OpTune::plan_shortlist() {
-  const TableParts parts =
-      split_table(merge(tables_, Keep::last), options_.held_out, kHeldOutSeed, operation(op_).tune_split);
-  if (parts.training.rows.empty())
-    fail(Errc::invalid_argument,
-         "too little was measured: no problem to train on; the measurements are kept, and the same command "
-         "adds more");
-  shortlist_ = shortlist_rules(parts.training);
-  if (const auto own = own_left(); !own.empty()) own_plan_ = plan_for(own, 0, shortlist_);
-}
-
 std::size_t OpTune::measure_own(double budget_s) {
   const std::size_t all = own_plan_->problems.size();
   if (const auto weightiest = weightiest_of(*own_plan_, budget_s); weightiest.size() < all)
-    own_plan_ = plan_for(weightiest, 0, shortlist_);
+    own_plan_ = plan_for(weightiest, 0);
   const std::size_t now = own_plan_->problems.size();
   note(fmt::format(
       "{}: first measures {} problems of --problems{}{}", word(op_), now,
@@ -244,11 +200,12 @@ std::size_t OpTune::measure_drawn(double budget_s, std::size_t max_problems) {
     if (new_problems() > 0 && (left_s <= 0 || new_problems() == max_problems)) break;
     const double share_s = std::max(stage.share * left_s, kMinStageS);
     const double share_of_problems = stage.share * static_cast<double>(max_problems - new_problems());
-    plan_ =
-        plan_for(stage.problems,
-                 max_problems == 0 ? 0 : static_cast<std::size_t>(std::ceil(share_of_problems)), shortlist_);
-    note(fmt::format("{}: {} configs of {}, {} problems of {} to draw from, {:.0f} s", word(op_),
-                     plan_.configs.size(), chosen_among(), plan_.problems.size(), stage.name, share_s));
+    plan_ = plan_for(stage.problems,
+                     max_problems == 0 ? 0 : static_cast<std::size_t>(std::ceil(share_of_problems)));
+    note(fmt::format(
+        "{}: {}, {} problems of {} to draw from, {:.0f} s", word(op_),
+        lists() ? chosen_among() : fmt::format("{} configs of {}", plan_.configs.size(), chosen_among()),
+        plan_.problems.size(), stage.name, share_s));
     measure(plan_, share_s);
   }
   return new_problems();
@@ -258,12 +215,7 @@ TunedOp OpTune::run(double budget_s) {
   TunedOp done{.op = op_, .target = target_, .before = installed_.model, .candidate = folder_.candidate()};
   const auto start = std::chrono::steady_clock::now();
   const auto left_s = [&] { return budget_s - seconds_since(start); };
-  std::size_t most = options_.max_problems;
-  if (harvests()) {
-    if (!pilot_measured()) done.new_problems = measure_pilot(budget_s);
-    plan_shortlist();
-    if (most > 0) most = std::max<std::size_t>(most - std::min(most, done.new_problems), 1);
-  }
+  const std::size_t most = options_.max_problems;
   if (own_plan_) done.new_problems += measure_own(left_s());
   MeasurementTable measured;
   TableParts parts;
@@ -283,10 +235,6 @@ TunedOp OpTune::run(double budget_s) {
       fail(Errc::invalid_argument,
            "too little was measured: {}; the measurements are kept, and the same command adds more", missing);
     note(fmt::format("{}: the budget is over with {}; it goes on", word(op_), missing));
-  }
-  if (harvests()) {
-    measured = rows_of_configs(measured, plan_.configs);
-    parts = split_table(measured, options_.held_out, kHeldOutSeed, operation(op_).tune_split);
   }
   done.measured_s = seconds_since(start);
   done.device = measured.device.name;
@@ -352,6 +300,7 @@ std::string OpTune::foreign(const MeasurementTable& table) const {
     if (signature.dtype_a != options_.dtype)
       return fmt::format("is of {}, not {}", word(signature.dtype_a), word(options_.dtype));
     for (const KernelConfig& config : table.configs) {
+      if (lists()) break;  // rows of each release of the library train the same model
       const std::string why = kscout::backend(options_.backend).absence(signature, config);
       if (!why.empty()) return "cannot be continued: " + why;
     }
@@ -431,14 +380,16 @@ void OpTune::check_comparable(const std::set<Layout>& layouts) const {
   if (model.device().name != device_.name)
     refuse(fmt::format("is of device '{}', not '{}'", model.device().name, device_.name));
   for (const Family& family : model.data().families) {
-    if (rules_name(family.rules) != rules_name(options_.rules))
+    const bool both_list = lists() && model.ranks_listed();
+    if (!both_list && rules_name(family.rules) != rules_name(options_.rules))
       refuse(fmt::format("chooses among rule set '{}', not '{}'", family.rules, rules_name(options_.rules)));
     if (!layouts.contains(family.signature.layout))
       refuse(fmt::format("knows layout {}, which --layout leaves out", word(family.signature.layout)));
   }
 }
 
-void OpTune::measure(const SweepPlan& plan, double budget_s) {
+void OpTune::measure(SweepPlan plan, double budget_s) {
+  if (options_.on_gpu()) name_suggestions(plan, kscout::backend(options_.backend));
   const fs::path folder = folder_.new_sweep();
   const SweepReport report =
       progress_.sweep(plan, {.folder = folder,
@@ -460,6 +411,7 @@ TrainingResult OpTune::train_on(const MeasurementTable& training) const {
   if (train_options.folds < options_.folds)
     note(fmt::format("{} folds, one for each {} that was measured", train_options.folds, of.split_noun));
   train_options.targets = options_.targets;
+  if (lists()) train_options.handicap = kHandicapOfOthers;
   train_options.warm_start = shared_;
   if (!shared_.empty()) {
     train_options.parameters.leaves = kAddedLeaves;

@@ -47,22 +47,14 @@ class OpTune {
   void store_against_shared(const MeasurementTable& held_out) const;
   void check_comparable(const std::set<Layout>& layouts) const;
   std::string foreign(const MeasurementTable& table) const;
-  /// Whether the configs are to be found among those that the library lists.
-  bool harvests() const;
+  /// Whether the candidates of a problem are those that the kernels' library lists for it.
+  bool lists() const;
   /// For reports.
   std::string chosen_among() const;
-  /// `max_problems` 0: all; `harvested`: the text of a rule set to measure instead of --rules.
-  SweepPlan plan_for(const std::vector<Problem>& problems, std::size_t max_problems,
-                     const std::string& harvested = {}) const;
+  /// `max_problems` 0: all.
+  SweepPlan plan_for(const std::vector<Problem>& problems, std::size_t max_problems) const;
   /// The problems that this tune may measure besides those of tables_.
   std::vector<TuneStage> stages_left() const;
-  /// Whether tables_ show for every wanted signature which configs are worth measuring.
-  bool pilot_measured() const;
-  /// Asks the library for its configs and measures them on a few problems, for a share of the budget; the
-  /// rows are then in tables_. Returns the number of problems.
-  std::size_t measure_pilot(double budget_s);
-  /// Makes the best configs of the pilot the rule set of all later sweeps.
-  void plan_shortlist();
   /// Measures drawn problems, at most `max_problems` (0: as many as the budget allows); the rows are then in
   /// tables_. Returns their number, at least 1 where one is left and a sweep measures any.
   std::size_t measure_drawn(double budget_s, std::size_t max_problems);
@@ -76,8 +68,9 @@ class OpTune {
   /// Evaluates the candidate on the caller's own problems. They decide what is installed: a model before that
   /// is faster on them stays.
   void evaluate_own_problems(TunedOp& done, const MeasurementTable& measured) const;
-  /// Adds what a sweep of the plan measures to tables_. Throws TuneStopped.
-  void measure(const SweepPlan& plan, double budget_s);
+  /// Adds what a sweep of the plan measures to tables_, the library's suggestions by name. Throws
+  /// TuneStopped.
+  void measure(SweepPlan plan, double budget_s);
   TrainingResult train_on(const MeasurementTable& training) const;
   TuneVerdict compare_models(const TableParts& parts) const;
   void add_new_layouts(TuneVerdict& verdict, const Model& installed, const TableParts& parts) const;
@@ -95,7 +88,6 @@ class OpTune {
   InstalledModel installed_;
   std::vector<Problem> own_;              ///< the caller's own problems that some config computes
   std::vector<MeasurementTable> tables_;  ///< measured before
-  std::string shortlist_;                 ///< text of a rule set to measure instead of --rules; empty: none
   SweepPlan plan_;                        ///< of the newest sweep
   std::optional<SweepPlan> own_plan_;     ///< nothing when no own problem is left to measure
 };

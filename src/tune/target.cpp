@@ -56,8 +56,7 @@ fs::path target_of(Op op, const TuneRequest& options, const Device& device) {
 }  // namespace
 
 fs::path checked_target(Op op, const TuneRequest& options, const Device& device) {
-  if (!options.on_gpu() || options.rules != kMeasuredRules)
-    find_rules(kscout::backend(options.backend).provider_for(op), op, options.rules);
+  find_rules(kscout::backend(options.backend).provider_for(op), op, options.rules);
   tune_schema(op, options, false);
   fs::path target = target_of(op, options, device);
   check_model_folder(target);

@@ -119,7 +119,7 @@ TuneResult tune(const TuneRequest& asked, const TuneProgress& progress) {
   TuneRequest request = asked;
   const std::vector<Op>& ops = request.ops;
   const Device device = request.on_gpu() ? backend(request.backend).device() : detect_cpu();
-  if (request.rules.empty()) request.rules = request.on_gpu() ? kMeasuredRules : "default";
+  if (request.rules.empty()) request.rules = kUsualRules;
   if (request.worker.empty()) request.worker = default_worker();
   // Runs the sweeps, and watches the load meanwhile.
   Load load;

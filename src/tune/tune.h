@@ -24,6 +24,8 @@
 
 namespace kscout {
 
+inline constexpr const char* kUsualRules = "default";
+
 /// Names of options in messages are those of `kscout tune`.
 struct TuneRequest {
   std::vector<Op> ops = {Op::gemm};  ///< in this order, each once
@@ -32,8 +34,8 @@ struct TuneRequest {
   double budget_s = 120;             ///< of all operations together
   double held_out = 0.3;             ///< share of the sizes held out for the evaluation
   double max_gflop = 0;              ///< of a problem; 0: what the budget allows
-  /// Rule set to choose from. Empty: `default` on a CPU, else the best of the algorithms that the library
-  /// lists.
+  /// Rule set to choose from; empty: kUsualRules, whose configs on a GPU are what the library lists for each
+  /// problem, and more numbers of split-K slices (family/listed.h).
   std::string rules = {};
   std::string out = {};              ///< model folder, of several operations the folder of their models
   std::string schema = {};           ///< empty: the operation's default
