@@ -10,7 +10,7 @@
 #include "core/hash.h"
 #include "dataset/operations.h"
 #include "evaluate/baselines.h"
-#include "provider/cublaslt/cublaslt.h"
+#include "family/listed.h"
 #include "provider/joint.h"
 #include "select/model.h"
 

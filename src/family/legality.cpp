@@ -150,7 +150,8 @@ std::string unknown_config(const KernelConfig& config, std::span<const std::int3
                                    : config[static_cast<std::size_t>(at - config.space->axes.begin())];
     return found == KernelConfig::unknown ? 0 : found;
   };
-  if (const std::int32_t suggestion = value("suggestion"); suggestion > 0) {
+  const bool named = value("algorithm") > 0 || value("engine") > 0;
+  if (const std::int32_t suggestion = value("suggestion"); suggestion > 0 && !named) {
     return fmt::format(
         "suggestion {} stands for an algorithm that the library names when it prepares the "
         "problem; name that algorithm",

@@ -7,8 +7,17 @@
 
 #include "family/legality.h"
 #include "provider/cublaslt/cublaslt.h"
+#include "provider/cudnn/cudnn.h"
 
 namespace kscout {
+
+std::optional<KernelConfig> listed_config(const KernelConfig& named, std::int32_t place) {
+  const bool cudnn = is_direction(named.space->op) && named.space == &cudnn_space(named.space->op);
+  if (!cudnn && named.space != &cublaslt_gemm_space) return std::nullopt;
+  KernelConfig config = named;
+  config[named.space->axis_index("suggestion")] = place;
+  return config;
+}
 
 std::vector<KernelConfig> listed_candidates(ProblemRef problem, std::span<const KernelConfig> listed,
                                             const Device& device, std::size_t varied) {
@@ -22,7 +31,8 @@ std::vector<KernelConfig> listed_candidates(ProblemRef problem, std::span<const 
     return std::ranges::find(some, config) != std::ranges::end(some);
   };
   std::vector<KernelConfig> splits;
-  for (const KernelConfig& one : listed.first(std::min(listed.size(), varied))) {
+  const bool splits_k = listed.front().space == &cublaslt_gemm_space;
+  for (const KernelConfig& one : listed.first(splits_k ? std::min(listed.size(), varied) : 0)) {
     for (const KernelConfig& config : other_splits(problem.as<GemmProblem>(), one, device.cores)) {
       if (!is_in(listed, config) && !is_in(splits, config)) splits.push_back(config);
     }
@@ -30,7 +40,9 @@ std::vector<KernelConfig> listed_candidates(ProblemRef problem, std::span<const 
   std::vector<KernelConfig> candidates;
   const auto right = allowed(listed, Asked::suggested);
   for (std::size_t i = 0; i < listed.size(); ++i) {
-    if (right[i] != 0) candidates.push_back(*listed_config(listed[i], static_cast<std::int32_t>(i + 1)));
+    // A suggestion of cuDNN by number alone counts those that the rules admit, too.
+    const std::size_t place = splits_k ? i + 1 : candidates.size() + 1;
+    if (right[i] != 0) candidates.push_back(*listed_config(listed[i], static_cast<std::int32_t>(place)));
   }
   const auto possible = allowed(splits, Asked::all);
   for (std::size_t i = 0; i < splits.size(); ++i) {

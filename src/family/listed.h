@@ -5,6 +5,8 @@
 ///     const auto list = backend.suggestions(problem, kListedAlgorithms);
 ///     for (const KernelConfig& one : listed_candidates(problem, list, device)) ...
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -20,8 +22,12 @@ constexpr std::size_t kListedAlgorithms = 64;
 /// The first algorithms of a list that are varied: the library seldom lists the best one later.
 constexpr std::size_t kVariedAlgorithms = 3;
 
-/// The listed algorithms with their places in the list; then the first `varied` of them with other numbers of
-/// split-K slices, which the library's heuristic does not list although some are faster
+/// A named algorithm of cuBLASLt, or engine config of cuDNN, with a place in the library's list: n for the
+/// n-th, 0 for none. Nothing for configs of other spaces.
+std::optional<KernelConfig> listed_config(const KernelConfig& named, std::int32_t place);
+
+/// The listed algorithms with their places in the list; then, of cuBLASLt, the first `varied` of them with
+/// other numbers of split-K slices, which the library's heuristic does not list although some are faster
 /// (docs/bench/releases.md).
 /// Leaves out listed ones that are known to compute wrong results, and others that any rule refuses for the
 /// problem. Empty for libraries whose configs cannot say both algorithm and place.

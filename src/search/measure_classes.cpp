@@ -15,6 +15,7 @@
 
 #include "core/fail.h"
 #include "family/legality.h"
+#include "family/listed.h"
 #include "measure/measured_backend.h"
 #include "measure/problem_bench.h"
 #include "provider/cublaslt/cublaslt.h"

@@ -23,6 +23,7 @@
 #include "core/files.h"
 #include "core/hash.h"
 #include "family/family_file.h"
+#include "family/listed.h"
 #include "family/rules.h"
 #include "libraries/toy_index.h"
 #include "measure/problem_bench.h"

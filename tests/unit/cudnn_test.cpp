@@ -382,6 +382,7 @@ TEST(CudnnNames, SayEverythingAndReadBack) {
         config.suggestion = static_cast<std::int32_t>(1 + random() % 20);
         config.mode = static_cast<CudnnMode>(random() % 3);
       } else {
+        if (i % 5 == 1) config.suggestion = static_cast<std::int32_t>(1 + random() % 20);
         config.engine = static_cast<std::int32_t>(1 + random() % 90);
         for (auto& knob : config.knob) knob = static_cast<std::int32_t>(random() % 2 ? random() % 2049 : 0);
       }
@@ -399,14 +400,15 @@ TEST(CudnnNames, StayTheSame) {
        {"cudnn_conv_fwd_bf16_nhwgc_v91900__e62_tile_size5_tilek1_idx_mode0_workspace0_cga_m4_cga_n1",
         "cudnn_conv_bwd_data_fp16_ngchw_v91900__e25", "cudnn_conv_bwd_weight_tf32_ndhwgc_v0__suggestion3_b",
         "cudnn_conv_bwd_weight_fp32_ngcdhw_v91900__e9_split_k4_split_k_slc2_kernel_cfg17",
+        "cudnn_conv_fwd_bf16_nhwgc_v91900__suggestion2_e62_tile_size5",
         "cudnn_conv_fwd_bf16_nhwgc_v0__suggestion1"}) {
     const auto [signature, config] = parse_config_name(name);
     EXPECT_EQ(config_name(signature, config), name);
   }
   for (const char* wrong :
-       {"cudnn_conv_fwd_bf16_nhwgc_v0__suggestion0", "cudnn_conv_fwd_bf16_nhwgc_v0__suggestion1_a",
-        "cudnn_conv_fwd_fp8_nhwgc_v0__suggestion1", "cudnn_conv_fwd_bf16_rcr_v0__suggestion1",
-        "cudnn_conv_fwd_bf16_nhwgc_v1__e1_tilek1_tilek1",
+       {"cudnn_conv_fwd_bf16_nhwgc_v91900__suggestion1_b_e62", "cudnn_conv_fwd_bf16_nhwgc_v0__suggestion0",
+        "cudnn_conv_fwd_bf16_nhwgc_v0__suggestion1_a", "cudnn_conv_fwd_fp8_nhwgc_v0__suggestion1",
+        "cudnn_conv_fwd_bf16_rcr_v0__suggestion1", "cudnn_conv_fwd_bf16_nhwgc_v1__e1_tilek1_tilek1",
         "cudnn_conv_fwd_bf16_nhwgc_v1__e1_tilek1_tile_size1", "cudnn_conv_fwd_bf16_nhwgc_v1__e01",
         "cudnn_conv_fwd_bf16_nhwgc_v1__e1_swizzle1", "cudnn_gemm_bf16_rcr_v0__suggestion1"}) {
     try {

@@ -60,7 +60,7 @@ cudnn::ConvPlan suggested_plan(const cudnn::PlanKey& key, const cudnn::Target& t
 cudnn::ConvPlan plan_of(const cudnn::PlanKey& key) {
   const cudnn::Target target = cudnn::Target::gpu();
   const cudnn::ConvGraph graph(key.problem, target);
-  if (key.config.suggestion > 0) return suggested_plan(key, target, graph);
+  if (!key.config.is_named()) return suggested_plan(key, target, graph);
   cudnn::EngineConfig config = graph.configure(key.config);
   const std::string why = numerical_refusal(config, key.problem.dtype_in, key.deterministic);
   if (!why.empty()) fail(Errc::unsupported, "cuDNN: {}", why);
@@ -68,7 +68,9 @@ cudnn::ConvPlan plan_of(const cudnn::PlanKey& key) {
 }
 
 cudnn::PlanKey key_of(const ConvProblem& problem, const CudnnConfig& config, bool deterministic) {
-  return {used_cuda_device(), deterministic || cudnn::deterministic_asked(), problem, config};
+  CudnnConfig runs = config;
+  if (config.is_named()) runs.suggestion = 0;  // its place in a list changes nothing
+  return {used_cuda_device(), deterministic || cudnn::deterministic_asked(), problem, runs};
 }
 
 cudnn::PooledPlan pooled_plan(const cudnn::PlanKey& key) {
@@ -104,7 +106,7 @@ class CudnnLaunch final : public Launch {
 
 /// Whether preparing the config takes long: it compiles code, or asks the library's heuristic.
 bool prepares_slowly(const ConvProblem& problem, const CudnnConfig& config, const cudnn::Target& target) {
-  if (config.suggestion > 0) return true;
+  if (!config.is_named()) return true;
   try {
     return cudnn::ConvGraph(problem, target).configure(config).compiles_at_run_time();
   } catch (const Error&) {
@@ -168,11 +170,13 @@ std::vector<std::string> prepare_cudnn_ahead(ProblemRef problem, std::span<const
 std::vector<KernelConfig> cudnn_suggestions(ProblemRef problem, std::size_t count) {
   open_module();
   const cudnn::Target target = cudnn::Target::gpu();
+  const auto& of = problem.as<ConvProblem>();
   std::vector<KernelConfig> configs;
   try {
-    const cudnn::ConvGraph graph(problem.as<ConvProblem>(), target);
+    const cudnn::ConvGraph graph(of, target);
     for (const CudnnMode mode : {CudnnMode::a, CudnnMode::fallback}) {
       for (const cudnn::EngineConfig& one : graph.suggestions(mode)) {
+        if (!numerical_refusal(one, of.dtype_in, cudnn::deterministic_asked()).empty()) continue;
         CudnnConfig named = one.named;
         named.version = cudnn::version();
         const KernelConfig config = named.kernel_config(problem.op());

@@ -134,13 +134,6 @@ KernelConfig CublasLtConfig::kernel_config() const {
   return untyped_config(*this, cublaslt_gemm_space, kCublasLtFields);
 }
 
-std::optional<KernelConfig> listed_config(const KernelConfig& named, std::int32_t place) {
-  if (named.space != &cublaslt_gemm_space) return std::nullopt;
-  CublasLtConfig config = CublasLtConfig::from(named);
-  config.suggestion = place;
-  return config.kernel_config();
-}
-
 std::vector<KernelConfig> other_splits(const GemmProblem& problem, const KernelConfig& named, double cores) {
   CublasLtConfig config = CublasLtConfig::from(named);
   if (problem.batch > 1 || config.tile_m == 0 || config.tile_n == 0 || config.tile_k == 0) return {};

@@ -45,10 +45,6 @@ struct CublasLtConfig {
   bool is_named() const noexcept { return suggestion == 0 || algorithm > 0 || tile_m > 0 || split_k > 0; }
 };
 
-/// A named algorithm with a place in the library's list: n for the n-th, 0 for none. Nothing for configs of
-/// other spaces.
-std::optional<KernelConfig> listed_config(const KernelConfig& named, std::int32_t place);
-
 /// The same algorithm with other numbers of split-K slices: few ones, and those that fill the multiprocessors
 /// once or twice. Each slice has a tile of K, and together they reach the end of K: whatever an algorithm's
 /// number means in a release, it need not check this. Empty for batches and where the tile is not known.

@@ -26,9 +26,11 @@ constexpr std::size_t kFirstKnob = 4;
 constexpr Axis kCudnnAxes[] = {
     {"version", "1", "release of the library that defines the numbers; 0 = any installed release"},
     {"suggestion", "1",
-     "n: the n-th suggestion of the library's own heuristic for the problem; 0: the engine that follows"},
+     "n: the n-th suggestion of the library's own heuristic for the problem; with an engine: the place of "
+     "that "
+     "engine in its list; 0: only the engine"},
     {"mode", "1", "the heuristic that suggests", kCudnnModeWords},
-    {"engine", "1", "the library's number of the engine + 1; 0 = a suggestion"},
+    {"engine", "1", "the library's number of the engine + 1; 0 = a suggestion that does not name it"},
     {"knob_split_k", "1", kKnobHelp, {}, true},
     {"knob_tile_size", "1", kKnobHelp},
     {"knob_use_tex", "1", kKnobHelp},
@@ -69,6 +71,7 @@ void read_cudnn_suggestion(NameReader& in, CudnnConfig& c) {
   c.suggestion = in.number("suggestion");
   if (c.suggestion == 0) in.bad("a suggestion above 0");
   if (!in.optional("_")) return;
+  if (in.rest.starts_with('e')) return read_cudnn_engine(in, c);
   c.mode = static_cast<CudnnMode>(in.word("mode", kCudnnModeWords));
   if (c.mode == CudnnMode::a) in.bad("mode b or fallback; 'a' is left out");
 }
@@ -96,10 +99,10 @@ class CudnnProvider final : public Provider {
     check_signature(*this, signature);
     const CudnnConfig c = CudnnConfig::from(config);
     std::string text = fmt::format("cudnn_{}_v{}__", conv_signature_text(signature), c.version);
-    if (c.suggestion > 0) {
-      text += fmt::format("suggestion{}", c.suggestion);
+    if (c.suggestion > 0) text += fmt::format("suggestion{}", c.suggestion);
+    if (!c.is_named())
       return c.mode == CudnnMode::a ? text : text + fmt::format("_{}", kCudnnModeWords[config[2]]);
-    }
+    if (c.suggestion > 0) text += '_';
     text += fmt::format("e{}", c.engine - 1);
     for (std::size_t i = 0; i < kCudnnKnobs; ++i) {
       if (c.knob[i] > 0) text += fmt::format("_{}{}", kCudnnKnobWords[i], c.knob[i] - 1);
@@ -131,8 +134,10 @@ class CudnnProvider final : public Provider {
     t.workers = t.workers_m = t.workers_n = 0;
     t.packs_a = t.packs_b = 0;
     t.kind = 0;
-    t.suggestion = c.suggestion;
-    if (c.suggestion > 0) return t;  // the library may suggest a different engine for each problem
+    // Only the first list is asked about a problem that is decided anew (cudnn_suggestions).
+    if (c.mode == CudnnMode::a) t.suggestion = c.is_named() ? 0 : c.suggestion;
+    if (!c.is_named()) return t;  // the library may suggest a different engine for each problem
+    if (c.suggestion > 0) t.listed = c.suggestion;
     // Knob values number the engine's own tiles, stages and clusters: their sizes are unknown.
     t.algorithm = c.engine - 1;
     t.variant = c.knob[1] > 0 ? c.knob[1] - 1 : Traits::unknown;
@@ -166,12 +171,13 @@ CudnnConfig CudnnConfig::from(const KernelConfig& config) {
   c.mode = static_cast<CudnnMode>(axis_value(config, 2, false));
   c.engine = axis_value(config, 3, false);
   for (std::size_t i = 0; i < kCudnnKnobs; ++i) c.knob[i] = axis_value(config, kFirstKnob + i, false);
-  if ((c.suggestion > 0) == (c.engine > 0)) {
+  if (c.suggestion == 0 && !c.is_named())
     fail(Errc::invalid_argument,
-         "cudnn {}: a config has a suggestion or an engine, not both and not neither (suggestion={}, "
-         "engine={})",
-         word(space.op), c.suggestion, c.engine);
-  }
+         "cudnn {}: a config has a suggestion, an engine, or both (suggestion={}, engine={})", word(space.op),
+         c.suggestion, c.engine);
+  if (c.is_named() && c.mode != CudnnMode::a)
+    fail(Errc::invalid_argument, "cudnn {}: the place of an engine is that in the list of mode a, not {}",
+         word(space.op), kCudnnModeWords[config[2]]);
   return c;
 }
 

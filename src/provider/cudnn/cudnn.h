@@ -16,13 +16,15 @@
 /// Names follow this grammar (whole numbers without leading zeros; knobs in the order of the axes, each at
 /// most once):
 ///
-///     name = "cudnn_" op "_" dtype "_" layout "_v" version "__" how
-///     how  = "suggestion" n ["_" mode] | "e" engine { "_" knob value }
-///     mode = "b" | "fallback"                    omitted: mode a
-///     knob = "split_k" | "tile_size" | ... | "cga_m" | "cga_n"          the axis without "knob_"
+///     name   = "cudnn_" op "_" dtype "_" layout "_v" version "__" how
+///     how    = "suggestion" n ["_" mode] | ["suggestion" n "_"] engine
+///     mode   = "b" | "fallback"                  omitted: mode a
+///     engine = "e" number { "_" knob value }
+///     knob   = "split_k" | "tile_size" | ... | "cga_m" | "cga_n"        the axis without "knob_"
 ///
 /// for example cudnn_conv_fwd_bf16_nhwgc_v91900__e62_tile_size5_tilek1_idx_mode0_workspace0_cga_m4_cga_n1 and
-/// cudnn_conv_fwd_bf16_nhwgc_v0__suggestion1.
+/// cudnn_conv_fwd_bf16_nhwgc_v0__suggestion1. A name with both says what the library listed n-th for a
+/// problem.
 #include <array>
 #include <string>
 
@@ -49,7 +51,7 @@ std::size_t cudnn_knob(std::int32_t type) noexcept;
 /// A config with typed members, in the order of the axes; cudnn.cpp contains their help.
 struct CudnnConfig {
   std::int32_t version = 0;     ///< cudnnGetVersion(); 0 = any installed release
-  std::int32_t suggestion = 0;  ///< n: the n-th suggestion; engine and knobs are then 0
+  std::int32_t suggestion = 0;  ///< n: the n-th suggestion; with an engine: which is the n-th of mode a
   CudnnMode mode = CudnnMode::a;
   std::int32_t engine = 0;                       ///< number + 1
   std::array<std::int32_t, kCudnnKnobs> knob{};  ///< value + 1; 0 = not given
@@ -57,6 +59,8 @@ struct CudnnConfig {
   /// Throws invalid_argument when the config belongs to another space or an axis is unknown.
   static CudnnConfig from(const KernelConfig& config);
   KernelConfig kernel_config(Op op) const;
+  /// Whether it says which engine runs.
+  bool is_named() const noexcept { return engine > 0; }
   bool operator==(const CudnnConfig&) const = default;
 };
 
