@@ -43,6 +43,7 @@ struct CublasLtConfig {
   KernelConfig kernel_config() const;
   /// Whether it says which algorithm runs.
   bool is_named() const noexcept { return suggestion == 0 || algorithm > 0 || tile_m > 0 || split_k > 0; }
+  bool operator==(const CublasLtConfig&) const = default;
 };
 
 /// The same algorithm with other numbers of split-K slices: few ones, and those that fill the multiprocessors

@@ -264,8 +264,8 @@ class LtMatmul final : public Matmul {
       if (got != CallStatus::done) return got;
     }
     cublasLtMatmulHeuristicResult_t checked{};
+    std::vector<cublasLtMatmulHeuristicResult_t> found;
     if (!algorithm.is_named()) {
-      std::vector<cublasLtMatmulHeuristicResult_t> found;
       got = ask_heuristic(description_, workspace_limit, algorithm.suggestion, found);
       if (got != CallStatus::done) return got;
       if (found.size() < static_cast<std::size_t>(algorithm.suggestion)) {
@@ -275,6 +275,10 @@ class LtMatmul final : public Matmul {
       checked = found[static_cast<std::size_t>(algorithm.suggestion) - 1];
       algo_ = checked.algo;
       if (!read_algorithm(algo_, algorithm_)) algorithm_ = algorithm;
+    } else if (const auto* const listed = find_listed(algorithm, workspace_limit, found)) {
+      checked = *listed;
+      algo_ = checked.algo;
+      algorithm_ = algorithm;
     } else {
       got = configure(description_, algorithm, algo_);
       if (got != CallStatus::done) return got;
@@ -305,6 +309,23 @@ class LtMatmul final : public Matmul {
   void destroy() noexcept override { delete this; }
 
  private:
+  /// What the library lists under an algorithm's name, for an algorithm with a place in the list. The library
+  /// refuses some of its own suggestions when all attributes that can be read are set anew.
+  const cublasLtMatmulHeuristicResult_t* find_listed(const CublasLtConfig& algorithm,
+                                                     std::uint64_t workspace_limit,
+                                                     std::vector<cublasLtMatmulHeuristicResult_t>& found) {
+    if (algorithm.suggestion == 0) return nullptr;
+    if (ask_heuristic(description_, workspace_limit, kMaxSuggestions, found) != CallStatus::done)
+      return nullptr;
+    for (const cublasLtMatmulHeuristicResult_t& one : found) {
+      CublasLtConfig named;
+      if (!read_algorithm(one.algo, named)) continue;
+      named.suggestion = algorithm.suggestion;
+      if (named == algorithm) return &one;
+    }
+    return nullptr;
+  }
+
   /// The descriptor holds the arguments of a call other than A, B and C; it is written only when they
   /// changed.
   CallStatus point_to(const MatmulCall& call) {
