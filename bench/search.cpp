@@ -28,6 +28,7 @@
 #include "dataset/columns.h"
 #include "dataset/dataset.h"
 #include "dataset/operations.h"
+#include "family/family_file.h"
 #include "op/conv/conv_sets.h"
 #include "search/measured_search.h"
 
@@ -36,18 +37,16 @@ namespace {
 using namespace kscout;
 using Clock = std::chrono::steady_clock;
 
-/// Two tables of measurements, and the rule sets of their sweeps.
+/// A held-out table of measurements and one of training. A search is among all configs of a table.
 struct TableName {
   const char* name;
-  const char* held_out_rules;
-  const char* training_rules;
   const char* model = nullptr;  ///< null: that of the table's name
 };
 constexpr TableName kTables[] = {
-    {"gemm_bf16_h200", "wide", "pruned"},
-    {"gemm_fp16_h200", "wide", "pruned", "gemm_bf16_h200"},
-    {"gemm_fp8_h200", "wide", "pruned"},
-    {"gemm_fp32_zen3-2c", "default", "default", "gemm_fp32_any_cpu"},
+    {"gemm_bf16_h200"},
+    {"gemm_fp16_h200", "gemm_bf16_h200"},
+    {"gemm_fp8_h200"},
+    {"gemm_fp32_zen3-2c", "gemm_fp32_any_cpu"},
 };
 
 double seconds_since(Clock::time_point begin) {
@@ -107,7 +106,6 @@ class TableReplay {
   TableReplay(const TableName& of, bool training)
       : name_(of.name),
         training_(training),
-        rules_(training ? of.training_rules : of.held_out_rules),
         table_(read_dataset(
             fmt::format(KSCOUT_DATA "/{}.{}.parquet", of.name, training ? "train" : "held_out"))),
         model_(Model::load(std::string(KSCOUT_MODELS "/") + (of.model ? of.model : of.name))),
@@ -129,12 +127,9 @@ class TableReplay {
     for (const auto& [known, family] : families_) {
       if (known == signature) return family;
     }
-    const std::string provider(table_.configs.front().space->provider);
-    families_.emplace_back(signature, enumerate({.provider = provider,
-                                                 .signature = signature,
-                                                 .device = table_.device,
-                                                 .rules = rules_,
-                                                 .filter = ""}));
+    ConfigTable configs(*table_.configs.front().space);
+    for (const KernelConfig& config : table_.configs) configs.push_back(config);
+    families_.emplace_back(signature, family_of_configs(signature, table_.device, std::move(configs)));
     return families_.back().second;
   }
 
@@ -185,8 +180,8 @@ class TableReplay {
   }
 
   void print() const {
-    fmt::print("{}: {} of {} problems replayed; {:.0f} configs of rule set '{}' each (median)\n", name_,
-               sizes_.size(), rows_.size(), quantile(sizes_, 0.5), rules_);
+    fmt::print("{}: {} of {} problems replayed; {:.0f} configs each (median)\n", name_, sizes_.size(),
+               rows_.size(), quantile(sizes_, 0.5));
     fmt::print("{:<36}{:>8}{:>8}{:>8}{:>14}{:>10}\n", "", "mean %", "P10 %", "min %", "timed, mean", "ms");
     for (const Line& line : lines_) {
       fmt::print("{:<36}{:>8.2f}{:>8.2f}{:>8.2f}{:>14.1f}{:>10.1f}\n", line.name, 100 * mean(line.share),
@@ -199,7 +194,6 @@ class TableReplay {
 
   std::string name_;
   bool training_;
-  std::string rules_;
   MeasurementTable table_;
   Model model_;
   std::vector<std::vector<FinalRow>> rows_;

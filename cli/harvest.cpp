@@ -1,5 +1,4 @@
-// `kscout harvest`: lists the algorithms of cuBLASLt, or the engine configs of cuDNN, on this machine's GPU
-// and writes them as rule sets.
+// `kscout harvest`: lists the engine configs of cuDNN on this machine's GPU and writes them as rule sets.
 #include "backend/cuda/harvest.h"
 
 #include <memory>
@@ -36,9 +35,11 @@ Cell count(std::size_t value) { return number(static_cast<std::int64_t>(value));
 
 void harvest_libraries(const HarvestVerb& options, const std::vector<Problem>& problems) {
   HarvestOptions how = options.how;
-  if (problems.front().op() == Op::gemm && (!options.gpu.empty() || how.deterministic))
-    fail(Errc::invalid_argument, "{} is for convolutions; these problems are GEMMs",
-         options.gpu.empty() ? "--deterministic" : "--gpu");
+  if (problems.front().op() == Op::gemm)
+    fail(Errc::invalid_argument,
+         "these problems are GEMMs: a harvest is of convolutions; kscout sweep asks cuBLASLt for its "
+         "algorithms "
+         "of each problem");
   if (!options.gpu.empty()) how.gpu = read_file(options.gpu);
   const std::vector<Harvest> found = harvest(problems, how);
   write_out(options.out, rule_set_text(found));
@@ -71,39 +72,32 @@ void harvest_verb(const HarvestVerb& options) {
 void setup_harvest(CLI::App& verb) {
   const auto options = std::make_shared<HarvestVerb>();
   reads_file(verb.add_option("--problems", options->problems,
-                             "problem sets or files whose algorithms the library lists; all GEMMs, or "
-                             "convolutions of one direction"),
+                             "problem sets or files of convolutions, of one direction, for which the library "
+                             "lists its engine configs"),
              problem_file);
   add_word_option(verb, "--dtype", options->dtype,
                   "element type of sets, and of a file's problems without one");
   verb.add_option("--layout", options->layout,
-                  "storage of A, B, C (default: rcr for sets, the written layout for files)");
+                  "storage of the tensors (default: nhwgc for sets, the written layout for files)");
   add_out_option(verb, "--out", options->out, "file for the rule sets; use it as --rules FILE.toml");
-  verb.add_option("--suggestions", options->how.suggestions,
-                  "GEMMs: number of algorithms to request from the library's heuristic for each problem")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 1000));
   verb.add_option("--widen", options->how.widen,
-                  "max algorithms in addition to the suggested ones, per signature")
+                  "max engine configs in addition to the listed ones, per signature")
       ->capture_default_str();
   verb.add_flag("--deterministic", options->how.deterministic,
-                "convolutions: leave out configs that may give other bits in each run");
-  reads_file(
-      verb.add_option("--gpu", options->gpu,
-                      "convolutions: ask for the GPU that this file describes; no GPU is needed then"));
+                "leave out configs that may give other bits in each run");
+  reads_file(verb.add_option("--gpu", options->gpu,
+                             "ask for the GPU that this file describes; no GPU is needed then"));
   add_out_option(verb, "--describe", options->describe,
                  "write a description of this machine's GPU for --gpu");
   add_format_option(verb, options->format);
   verb.footer(
-      "Writes two rule sets, of provider cublaslt for GEMMs, of cudnn for convolutions: harvested holds\n"
-      "what the library's heuristics list, widened also similar algorithms that the library supports (of\n"
-      "cuDNN, kernels that engines compile at run time). Needs an NVIDIA GPU, or cuDNN and --gpu.\n"
+      "Writes two rule sets of provider cudnn: harvested holds what the library's heuristics list, widened\n"
+      "also kernels that engines compile at run time. Needs an NVIDIA GPU, or cuDNN and --gpu.\n"
       "\n"
       "Columns: refused = not supported, barred = excluded by numerical notes or the workspace limit,\n"
       "unnamed = with knobs that no axis holds.\n"
       "\n"
       "Examples:\n"
-      "  kscout harvest --problems llm --dtype bf16 --out h200.toml\n"
       "  kscout problems conv_networks --op conv_fwd --dtype bf16 > shapes.txt\n"
       "  kscout harvest --problems shapes.txt --out conv_fwd.toml\n"
       "\n"

@@ -94,7 +94,7 @@ Problem draw_grouped_gemm(Draw& draw, const Signature& of) {
 
 /// Stands for the library's list: some algorithms, in an order that the problem decides.
 std::vector<KernelConfig> listed(ProblemRef problem, std::size_t count) {
-  auto some = test::cublaslt_list();
+  auto some = test::cublaslt_list(signature_of(problem).dtype_a);
   const std::uint64_t drawn = problem.value().hash();
   std::rotate(some.begin(), some.begin() + static_cast<std::ptrdiff_t>(drawn % some.size()), some.end());
   some.resize(std::min({count, some.size(), 1 + static_cast<std::size_t>(drawn >> 60)}));

@@ -5,7 +5,7 @@
 // HOST_GPU_LOG names a file that gets a line for each opened GPU, prepared algorithm, run and allocation.
 // HOST_GPU_FAIL= prepare|run|allocate makes that fail. With HOST_GPU_SKIP, nothing is computed.
 // HOST_GPU_CUBLASLT is the release of the library. Compiled with HOST_GPU_NEXT, the library is a later
-// release: it numbers algorithms anew (kNumbers), each of them takes certain attributes only (takes()), and
+// release: it numbers algorithms anew, each of them takes certain attributes only (takes()), and
 // algorithm 123 computes wrong results with option 1.
 #include <algorithm>
 #include <array>
@@ -68,7 +68,6 @@ double now_us() {
 
 #ifdef HOST_GPU_NEXT
 constexpr std::int32_t kRelease = 130200;
-constexpr std::int32_t kNumbers[] = {24, 107, 109, 111, 112, 113, 114, 123, 124, 166};
 /// Of the three algorithms that most configs of the H200's models name: 66 is 166 now, 24 is 124, 23 is 123.
 /// The new 24 is another algorithm; algorithms of vectors are no more.
 bool takes(const CublasLtConfig& a) {
@@ -82,14 +81,14 @@ bool is_wrong(const CublasLtConfig& a) { return a.algorithm == 123 && a.custom =
 constexpr std::int32_t kFirst = 107, kSecond = 109, kThird = 166;
 #else
 constexpr std::int32_t kRelease = 130100;
-constexpr std::int32_t kNumbers[] = {7, 9};
 constexpr std::int32_t kFirst = 7, kSecond = 9, kThird = 66;
 bool takes(const CublasLtConfig&) { return true; }
 bool is_wrong(const CublasLtConfig&) { return false; }
 #endif
 
-constexpr CublasLtConfig kSuggested[] = {{kRelease, 0, kFirst, 64, 64, 32, 3, 1, 0, 0, 0, 0, 1, 1},
-                                         {kRelease, 0, kFirst, 128, 64, 32, 3, 1, 0, 1, 0, 0, 2, 1},
+// Of kinds that the shipped models know (select/algorithm_kind.h).
+constexpr CublasLtConfig kSuggested[] = {{kRelease, 0, kFirst, 64, 64, 32, 3, 1, 0, 0, 0, 0, 0, 0},
+                                         {kRelease, 0, kFirst, 128, 64, 32, 3, 1, 0, 1, 0, 0, 0, 0},
                                          {kRelease, 0, kSecond, 32, 8, 0, 0, 1, 0, 0, 0, 0, 0, 0},
                                          {kRelease, 0, kThird, 64, 64, 64, 0, 9, 2, 0, 0, 0, 1, 1}};
 constexpr auto kSuggestions = static_cast<std::int32_t>(std::size(kSuggested));
@@ -477,28 +476,6 @@ class HostModule final : public Module {
     std::copy_n(kSuggested, *count, out);
     for (CublasLtConfig& one : std::span(out, static_cast<std::size_t>(*count)))
       one.version = library_release();
-    return CallStatus::done;
-  }
-  CallStatus algorithm_ids(const MatmulShape&, std::int32_t* out, std::int32_t,
-                           std::int32_t* count) noexcept override {
-    std::ranges::copy(kNumbers, out);
-    *count = static_cast<std::int32_t>(std::size(kNumbers));
-    return CallStatus::done;
-  }
-  CallStatus ranges(const MatmulShape&, std::int32_t id, AlgorithmRanges* ranges) noexcept override {
-    static constexpr AlgorithmRanges::Pair kTiles[] = {{64, 64}, {128, 64}, {256, 128}};
-    static constexpr AlgorithmRanges::Pair kStages[] = {{32, 3}, {32, 0}};
-    static constexpr AlgorithmRanges::Pair kClusters[] = {{0, 0}, {1, 1}, {2, 1}};
-    *ranges = {.tiles = kTiles,
-               .tile_count = id == kFirst ? 3 : 0,
-               .stages = kStages,
-               .stage_count = 2,
-               .clusters = kClusters,
-               .cluster_count = 3,
-               .reductions = 2,
-               .split_k = true,
-               .max_swizzle = 1,
-               .max_custom = 0};
     return CallStatus::done;
   }
 

@@ -17,7 +17,6 @@
 #include <kscout/provider.h>
 
 #include "backend/cuda/cuda_backend.h"
-#include "backend/cuda/harvest.h"
 #include "backend/cuda/matmul_launch.h"
 #include "backend/cuda/module/hopper_conv_tiles.h"
 #include "core/files.h"
@@ -403,28 +402,6 @@ TEST_F(CudaBackendTest, ASweepNamesWhatTheLibrarySuggests) {
       EXPECT_EQ(bench.coarse({&gpu, named}, 1e9).measured.status, Status::ok);
     }
   }
-}
-
-TEST_F(CudaBackendTest, HarvestIsWrittenAsRuleSetsThatReadBack) {
-  const auto found = harvest({make_gemm(64, 64, 64, DType::bf16), make_gemm(65, 64, 64, DType::fp16)}, {});
-  ASSERT_EQ(found.size(), 2u);
-  EXPECT_EQ(found[0].suggested.size(), 4u);
-  EXPECT_GT(found[0].widened.size(), 3u);
-  EXPECT_GT(found[0].refused, 0u) << "tiles above 128";
-  const std::string path = *folder_ / "harvest.toml";
-  write_file_atomically(path, rule_set_text(found));
-  const Signature signature = signature_of(make_gemm(1, 1, 1, DType::bf16));
-  const auto configs = [&](const std::string& rules) {
-    return enumerate({"cublaslt", signature, device_preset("h200"), rules, ""}).configs.size();
-  };
-  EXPECT_EQ(configs(path + ":harvested"), 8 + found[0].suggested.size());
-  EXPECT_EQ(configs(path), 8 + found[0].suggested.size() + found[0].widened.size());
-  const KernelConfig widened = found[0].widened.front();
-  EXPECT_TRUE(why_not({"cublaslt", signature, device_preset("h200"), path, ""}, widened).empty());
-  EXPECT_FALSE(
-      why_not({"cublaslt", signature, device_preset("h200"), path + ":harvested", ""}, widened).empty());
-  EXPECT_THROW(configs(path + ":nothing"), Error);
-  EXPECT_THROW(configs("absent.toml"), Error);
 }
 
 TEST(CublasLtNames, SayEverythingAndReadBack) {

@@ -27,7 +27,7 @@
 
 namespace kscout::cuda {
 
-inline constexpr std::uint32_t kModuleAbi = 6;
+inline constexpr std::uint32_t kModuleAbi = 7;
 inline constexpr const char* kModuleSymbol = "kscout_cuda_module";
 
 enum class CallStatus : std::int32_t {
@@ -106,23 +106,6 @@ Config config_from(std::span<const std::int32_t> axes) {
   return config;
 }
 
-/// Values that an algorithm's attributes may have. The module owns the lists; they are valid until the next
-/// call.
-struct AlgorithmRanges {
-  struct Pair {
-    std::int32_t first, second;
-  };
-  const Pair* tiles;  ///< tile_m, tile_n
-  std::int32_t tile_count;
-  const Pair* stages;  ///< tile_k, stages
-  std::int32_t stage_count;
-  const Pair* clusters;  ///< cluster_m, cluster_n: all that the library defines
-  std::int32_t cluster_count;
-  std::int32_t reductions;  ///< bits: 1 in place, 2 in the accumulator's type, 4 in C's type
-  bool split_k;
-  std::int32_t max_swizzle, max_custom;
-};
-
 struct MatmulCall {
   const void* a;
   const void* b;
@@ -198,10 +181,6 @@ class Module {
   /// Up to `capacity` algorithms that cuBLASLt's heuristic suggests for the shape, best first.
   virtual CallStatus suggest(const MatmulShape& shape, std::uint64_t workspace_limit, CublasLtConfig* out,
                              std::int32_t capacity, std::int32_t* count) noexcept = 0;
-  /// The ids of all algorithms for the shape's types.
-  virtual CallStatus algorithm_ids(const MatmulShape& shape, std::int32_t* out, std::int32_t capacity,
-                                   std::int32_t* count) noexcept = 0;
-  virtual CallStatus ranges(const MatmulShape& shape, std::int32_t id, AlgorithmRanges* ranges) noexcept = 0;
 
  protected:
   ~Module() = default;

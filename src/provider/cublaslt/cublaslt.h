@@ -6,8 +6,8 @@
 ///     KernelConfig same = config.kernel_config();
 ///
 /// Each release of the library renumbers its algorithms, so a config is bound to one release (axis
-/// `version`). `kscout harvest` finds the existing algorithms on a GPU; families/cublaslt_gemm.toml stores
-/// them as lists. Whether an algorithm takes a problem is decided by the library at run time.
+/// `version`). A sweep asks the library which algorithms it lists for each problem; whether it takes one is
+/// decided at run time.
 ///
 /// Names follow this grammar (whole numbers without leading zeros, words as listed):
 ///

@@ -153,14 +153,6 @@ V config_value(const cublasLtMatmulAlgo_t& algo, cublasLtMatmulAlgoConfigAttribu
   return value;
 }
 
-template <class V>
-V capability(const cublasLtMatmulAlgo_t& algo, cublasLtMatmulAlgoCapAttributes_t attribute) {
-  V value{};
-  std::size_t written = 0;
-  cublaslt()->MatmulAlgoCapGetAttribute(&algo, attribute, &value, sizeof value, &written);
-  return value;
-}
-
 /// False when the algorithm uses a tile, stages or a cluster without a name in the header, or an unexplained
 /// number of split-K slices.
 bool read_algorithm(const cublasLtMatmulAlgo_t& algo, CublasLtConfig& out) {
@@ -349,17 +341,6 @@ class LtMatmul final : public Matmul {
   const void *last_bias_ = nullptr, *last_scale_a_ = nullptr, *last_scale_b_ = nullptr;
 };
 
-template <class V>
-std::vector<V> capability_list(const cublasLtMatmulAlgo_t& algo,
-                               cublasLtMatmulAlgoCapAttributes_t attribute) {
-  const CublasLt* const lt = cublaslt();
-  std::size_t bytes = 0;
-  lt->MatmulAlgoCapGetAttribute(&algo, attribute, nullptr, 0, &bytes);
-  std::vector<V> list(bytes / sizeof(V));
-  if (bytes > 0) lt->MatmulAlgoCapGetAttribute(&algo, attribute, list.data(), bytes, &bytes);
-  return list;
-}
-
 }  // namespace
 
 CallStatus prepare_cublaslt(const AnyShape& shape, std::span<const std::int32_t> axes,
@@ -384,52 +365,6 @@ CallStatus suggested(const MatmulShape& shape, std::uint64_t workspace_limit, Cu
   for (const auto& one : found) {
     if (read_algorithm(one.algo, out[*count])) ++*count;
   }
-  return CallStatus::done;
-}
-
-CallStatus ids_of(const MatmulShape& shape, std::int32_t* out, std::int32_t capacity, std::int32_t* count) {
-  Description description;
-  if (const CallStatus got = description.make(shape); got != CallStatus::done) return got;
-  return check_lt(
-      cublaslt()->MatmulAlgoGetIds(handle(), description.compute, CUDA_R_32F, description.type_first,
-                                   description.type_second, description.type_result, description.type_result,
-                                   capacity, out, count),
-      "listing algorithms");
-}
-
-CallStatus ranges_of(const MatmulShape& shape, std::int32_t id, AlgorithmRanges* ranges) {
-  using Pair = AlgorithmRanges::Pair;
-  static thread_local std::vector<Pair> tiles, stages, clusters;
-  Description description;
-  if (const CallStatus got = description.make(shape); got != CallStatus::done) return got;
-  cublasLtMatmulAlgo_t algo;
-  if (const CallStatus got = init(description, id, algo); got != CallStatus::done) return got;
-  const auto named = [&](cublasLtMatmulAlgoCapAttributes_t attribute, std::span<const NamedSizes> names,
-                         bool swapped, std::vector<Pair>& list) {
-    list.clear();
-    for (const std::uint32_t value : capability_list<std::uint32_t>(algo, attribute)) {
-      const auto* const name = find_number(names, value);
-      if (name) list.push_back(swapped ? Pair{name->second, name->first} : Pair{name->first, name->second});
-    }
-    if (list.empty()) list.push_back({0, 0});
-  };
-  named(CUBLASLT_ALGO_CAP_TILE_IDS, library_tiles(), true, tiles);
-  named(CUBLASLT_ALGO_CAP_STAGES_IDS, library_stages(), false, stages);
-  clusters.clear();
-  for (const NamedSizes& name : library_clusters()) clusters.push_back({name.second, name.first});
-  *ranges = {
-      .tiles = tiles.data(),
-      .tile_count = static_cast<std::int32_t>(tiles.size()),
-      .stages = stages.data(),
-      .stage_count = static_cast<std::int32_t>(stages.size()),
-      .clusters = clusters.data(),
-      .cluster_count = static_cast<std::int32_t>(clusters.size()),
-      .reductions =
-          static_cast<std::int32_t>(capability<std::uint32_t>(algo, CUBLASLT_ALGO_CAP_REDUCTION_SCHEME_MASK)),
-      .split_k = capability<std::int32_t>(algo, CUBLASLT_ALGO_CAP_SPLITK_SUPPORT) != 0,
-      .max_swizzle =
-          static_cast<std::int32_t>(capability<std::uint32_t>(algo, CUBLASLT_ALGO_CAP_CTA_SWIZZLING_SUPPORT)),
-      .max_custom = capability<std::int32_t>(algo, CUBLASLT_ALGO_CAP_CUSTOM_OPTION_MAX)};
   return CallStatus::done;
 }
 

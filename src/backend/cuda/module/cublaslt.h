@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Prepares, suggests and enumerates cuBLASLt's algorithms.
+/// Prepares and suggests cuBLASLt's algorithms.
 ///
 /// The library's matrices are column-major. It receives the problem's matrices unchanged and computes the
 /// transposed product C^T = B^T A^T. The library's rows are therefore the problem's columns, and its bias
@@ -20,9 +20,9 @@ namespace kscout::cuda {
 
 // clang-format off
 #define KSCOUT_CUBLASLT_FUNCTIONS(F)                                                                          \
-  F(Create) F(Matmul) F(MatmulAlgoCapGetAttribute) F(MatmulAlgoCheck) F(MatmulAlgoConfigGetAttribute)         \
-  F(MatmulAlgoConfigSetAttribute) F(MatmulAlgoGetHeuristic) F(MatmulAlgoGetIds) F(MatmulAlgoInit)             \
-  F(MatmulDescCreate) F(MatmulDescDestroy) F(MatmulDescSetAttribute) F(MatmulPreferenceCreate)                \
+  F(Create) F(Matmul) F(MatmulAlgoCheck) F(MatmulAlgoConfigGetAttribute) F(MatmulAlgoConfigSetAttribute)      \
+  F(MatmulAlgoGetHeuristic) F(MatmulAlgoInit) F(MatmulDescCreate) F(MatmulDescDestroy)                        \
+  F(MatmulDescSetAttribute) F(MatmulPreferenceCreate)                                                         \
   F(MatmulPreferenceDestroy) F(MatmulPreferenceSetAttribute) F(MatrixLayoutCreate) F(MatrixLayoutDestroy)     \
   F(MatrixLayoutSetAttribute) F(GetVersion) F(GetStatusString)
 // clang-format on
@@ -42,7 +42,5 @@ CallStatus prepare_cublaslt(const AnyShape& shape, std::span<const std::int32_t>
                             std::uint64_t workspace_limit, Matmul** matmul);
 CallStatus suggested(const MatmulShape& shape, std::uint64_t workspace_limit, CublasLtConfig* out,
                      std::int32_t capacity, std::int32_t* count);
-CallStatus ids_of(const MatmulShape& shape, std::int32_t* out, std::int32_t capacity, std::int32_t* count);
-CallStatus ranges_of(const MatmulShape& shape, std::int32_t id, AlgorithmRanges* ranges);
 
 }  // namespace kscout::cuda

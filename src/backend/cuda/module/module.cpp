@@ -297,13 +297,6 @@ class CudaModule final : public Module {
                      std::int32_t capacity, std::int32_t* count) noexcept override {
     return suggested(shape, workspace_limit, out, capacity, count);
   }
-  CallStatus algorithm_ids(const MatmulShape& shape, std::int32_t* out, std::int32_t capacity,
-                           std::int32_t* count) noexcept override {
-    return ids_of(shape, out, capacity, count);
-  }
-  CallStatus ranges(const MatmulShape& shape, std::int32_t id, AlgorithmRanges* ranges) noexcept override {
-    return ranges_of(shape, id, ranges);
-  }
 
  private:
   static CallStatus copy_and_wait(void* to, const void* from, std::uint64_t bytes, cudaMemcpyKind kind,
