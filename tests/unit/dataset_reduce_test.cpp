@@ -44,19 +44,19 @@ MeasurementTable product(std::vector<Problem> problems, std::vector<KernelConfig
 TEST(DatasetReduce, ARuleSetKeepsItsConfigsOfEachSignature) {
   const Problem rcr = make_gemm(64, 128, 256, DType::bf16, Layout::rcr),
                 rrr = make_gemm(64, 128, 256, DType::bf16, Layout::rrr);
-  const Family of_rcr = family_of(signature_of(rcr), "pruned"),
-               of_rrr = family_of(signature_of(rrr), "pruned");
+  const Family of_rcr = family_of(signature_of(rcr), "listed"),
+               of_rrr = family_of(signature_of(rrr), "listed");
   const auto holds = [](const Family& family, const KernelConfig& config) {
     for (std::size_t i = 0; i < family.configs.size(); ++i) {
       if (family.configs[i] == config) return true;
     }
     return false;
   };
-  const Family wide = family_of(signature_of(rcr), "wide");
+  const Family full = family_of(signature_of(rcr), "full");
   std::vector<KernelConfig> configs;
-  for (std::size_t i = 0; i < wide.configs.size(); ++i) configs.push_back(wide.configs[i]);
+  for (std::size_t i = 0; i < full.configs.size(); ++i) configs.push_back(full.configs[i]);
   const MeasurementTable table = product({rcr, rrr}, configs);
-  const RuleSetRows reduced = rows_of_rule_set(table, "pruned");
+  const RuleSetRows reduced = rows_of_rule_set(table, "listed");
   std::size_t wanted = 0, only_rcr = 0, suggestions = 0;
   for (const KernelConfig& config : configs) {
     wanted += holds(of_rcr, config) + holds(of_rrr, config);
@@ -76,10 +76,10 @@ TEST(DatasetReduce, ARuleSetKeepsItsConfigsOfEachSignature) {
 
 TEST(DatasetReduce, MetadataNameTheRuleSetInsteadOfThoseOfTheSweeps) {
   const Problem problem = make_gemm(64, 128, 256, DType::bf16);
-  MeasurementTable table = product({problem}, {family_of(signature_of(problem), "pruned").configs[0]});
-  table.metadata = {{"rules", "pruned; a.toml:these"}, {"seed", "1; 2"}};
-  const auto metadata = rows_of_rule_set(table, "pruned").table.metadata;
-  EXPECT_EQ(metadata.at("rules"), "pruned");
+  MeasurementTable table = product({problem}, {family_of(signature_of(problem), "listed").configs[0]});
+  table.metadata = {{"rules", "listed; a.toml:these"}, {"seed", "1; 2"}};
+  const auto metadata = rows_of_rule_set(table, "listed").table.metadata;
+  EXPECT_EQ(metadata.at("rules"), "listed");
   EXPECT_EQ(metadata.at("seed"), "1; 2");
   EXPECT_EQ(rules_name("some/folder/a.toml:these"), "a.toml:these");
 }

@@ -159,16 +159,14 @@ TEST(FamiliesOf, AnswerForEpiloguesThatTheRuleSetHasConfigsFor) {
   table.configs = {parse_config_name("cublaslt_gemm_bf16_rcr_v0__suggestion1").config};
   table.rows = {{0, 0, {.status = Status::ok, .time_us = 10, .repeats = 1}}};
   const auto families = [&](std::vector<Epilogue> epilogues) {
-    return families_of(test::compact({&table, 1}), "pruned", TrainFor::one_device, epilogues);
+    return families_of(test::compact({&table, 1}), "default", TrainFor::one_device, epilogues);
   };
   const auto all = families({Epilogue::bias, Epilogue::bias_gelu});
   ASSERT_EQ(all.size(), 3u);
   EXPECT_EQ(all[0].signature.epilogue, Epilogue::none) << "measured signatures come first";
   EXPECT_EQ(all[1].signature.epilogue, Epilogue::bias);
   EXPECT_EQ(all[2].signature.epilogue, Epilogue::bias_gelu);
-  EXPECT_GT(all[2].configs.size(), 50u);
-  table.problems = {make_gemm(64, 64, 64, DType::bf16, Layout::crr)};
-  EXPECT_EQ(families({Epilogue::bias}).back().configs.size(), 1u) << "the first suggestion of the library";
+  EXPECT_EQ(all[2].configs.size(), 8u);
 }
 
 }  // namespace
