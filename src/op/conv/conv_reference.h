@@ -148,10 +148,10 @@ struct RowSum {
 };
 
 /// Default maximum number of products for the sums of one problem.
-inline constexpr double kMaxRowProducts = 1 << 28;
+inline constexpr double kMaxRowProducts = 1 << 26;
 
 /// The sums of every row, or of as many random rows as `max_products` allows: at least one row or, for a
-/// filter, one output channel. Cost: a pass over A and B, plus these products.
+/// filter, one output channel. Cost: a pass over B and over A, or 16 images of A, plus these products.
 std::vector<RowSum> row_sums(const ConvProblem& problem, const GemmOperands& operands, const ConvRows& rows,
                              double max_products = kMaxRowProducts);
 
@@ -165,7 +165,7 @@ std::vector<RowSum> row_sums(const ConvProblem& problem, const GemmOperands& ope
 //    products: 8 to 4,096 elements, 2^20 products together;
 //  - Freivalds' check of rows (row_sums): the channels of a pixel, or of a filter position, summed with
 //    random weights. The check always finds a single wrong element whose error exceeds its row's tolerance.
-//    All rows are checked when that takes at most 2^28 products, else as many random rows as that allows.
+//    All rows are checked when that takes at most 2^26 products, else as many random rows as that allows.
 //    An element that was never written (operands begin as NaN) shows in every check of its row.
 //
 // Tolerance per element: that of gemm_reference.h. Kernels may sum the filter's gradient from slices stored

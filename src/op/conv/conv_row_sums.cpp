@@ -1,6 +1,10 @@
 #include <algorithm>
+#include <atomic>
 #include <cmath>
+#include <future>
+#include <numeric>
 #include <span>
+#include <thread>
 
 #include "instruments/freivalds.h"
 #include "op/conv/conv_reference.h"
@@ -57,6 +61,23 @@ std::vector<double> read_image(Instruments& device, DType dtype, const void* dat
   return turned;
 }
 
+/// Calls work(part, first, end) for kParts parts of 0..count, as many at a time as the process has CPUs. The
+/// parts are the same on every machine, so that sums over them are too.
+constexpr std::int64_t kParts = 16;
+template <class Work>
+void in_parts(std::int64_t count, const Work& work) {
+  std::atomic<std::int64_t> next = 0;
+  const auto take = [&] {
+    for (std::int64_t part = next++; part < kParts; part = next++)
+      work(part, part * count / kParts, (part + 1) * count / kParts);
+  };
+  std::vector<std::future<void>> others;
+  const unsigned cpus = std::min<unsigned>(std::thread::hardware_concurrency(), kParts);
+  for (unsigned i = 1; i < cpus; ++i) others.push_back(std::async(std::launch::async, take));
+  take();
+  for (std::future<void>& other : others) other.get();
+}
+
 class Sums {
  public:
   Sums(const ConvProblem& problem, const GemmOperands& operands, const ConvRows& rows, double max_products)
@@ -83,23 +104,43 @@ class Sums {
     return lane_sum(count, [&](std::int64_t i) { return a[i] * b[i]; });
   }
 
-  /// Draws as many of `count` as the budget allows; at least one.
-  std::vector<std::int64_t> drawn(std::int64_t count, double products_of_each) const {
-    const double share = max_products_ / (products_of_each * static_cast<double>(count));
+  /// Draws as many of `candidates` as the budget allows; at least one.
+  std::vector<std::int64_t> drawn(const std::vector<std::int64_t>& candidates,
+                                  double products_of_each) const {
+    const double share = max_products_ / (products_of_each * static_cast<double>(candidates.size()));
+    if (share >= 1) return candidates;
     std::vector<std::int64_t> chosen;
     std::uint64_t random = fields_hash(problem_);
-    for (std::int64_t i = 0; i < count; ++i) {
+    for (const std::int64_t one : candidates) {
       random = mix_hash(random, 1);
-      if (share >= 1 || static_cast<double>(random >> 11) * 0x1p-53 < share) chosen.push_back(i);
+      if (static_cast<double>(random >> 11) * 0x1p-53 < share) chosen.push_back(one);
     }
-    if (chosen.empty())
-      chosen.push_back(static_cast<std::int64_t>(random % static_cast<std::uint64_t>(count)));
+    if (chosen.empty()) chosen.push_back(candidates[random % candidates.size()]);
     return chosen;
+  }
+  std::vector<std::int64_t> drawn(std::int64_t count, double products_of_each) const {
+    std::vector<std::int64_t> all(static_cast<std::size_t>(count));
+    std::iota(all.begin(), all.end(), std::int64_t{0});
+    return drawn(all, products_of_each);
+  }
+
+  /// The rows of all images or, where the budget does not allow all, of a few: each image that has a drawn
+  /// row is read whole.
+  std::vector<std::int64_t> drawn_rows(std::int64_t pixels, double products_of_each) const {
+    constexpr std::int64_t kImages = 16;
+    if (problem_.n <= kImages || max_products_ >= products_of_each * static_cast<double>(rows_.count()))
+      return drawn(rows_.count(), products_of_each);
+    std::vector<std::int64_t> rows;
+    for (std::int64_t i = 0; i < kImages; ++i) {
+      const std::int64_t image = i * (problem_.n - 1) / (kImages - 1);  // the first and the last among them
+      for (std::int64_t pixel = 0; pixel < pixels; ++pixel) rows.push_back(image * pixels + pixel);
+    }
+    return drawn(rows, products_of_each);
   }
 
   /// `norms`: sum over the row's elements of |a| |b| times the element's weight. `products`: products per
   /// element. gemm_reference.h derives the tolerance.
-  void add(std::int64_t row, double products_sum, double norms, std::int64_t products) {
+  RowSum row_sum(std::int64_t row, double products_sum, double norms, std::int64_t products) const {
     const double value = products_sum + bias_sum_;
     const double store = round_off(signature_.dtype_c);
     // Includes the round-off of our own sums.
@@ -107,9 +148,8 @@ class Sums {
     const double root = std::sqrt(std::max(1.0, static_cast<double>(products)));
     const double size = norms * std::min(1.0, 2 / root) + bias_norm_;  // the signs of products are random
     const double parts = problem_.op == Op::conv_bwd_weight ? kPartsSlack * store * size : 0;
-    sums_.push_back(
-        {row, value,
-         kSlack * (unit * norms + store * size + step(signature_.dtype_c) * weights_norm_) + parts});
+    return {row, value,
+            kSlack * (unit * norms + store * size + step(signature_.dtype_c) * weights_norm_) + parts};
   }
 
   /// For each pixel of `of`, the pixel that each tap combines with it; -1: none.
@@ -134,25 +174,32 @@ class Sums {
     add_filters();
     add_bias();
     const std::vector<std::int64_t> met = met_pixels(to);
-    std::int64_t image = -1;
-    std::vector<double> values, squares;
-    for (const std::int64_t row : drawn(rows_.count(), static_cast<double>(taps * channels))) {
-      if (row / to.pixels() != image) {
-        image = row / to.pixels();
-        values = read_image(device_, signature_.dtype_a, operands_.a(), from, image);
-        squares = weighted_squares(values, from);
-      }
-      double value = 0, square = 0;
-      std::int64_t taps_met = 0;
-      for (std::int64_t tap = 0; tap < taps; ++tap) {
-        const std::int64_t pixel = met[static_cast<std::size_t>(row % to.pixels() * taps + tap)];
-        if (pixel < 0) continue;
-        value += dot(values.data() + pixel * channels, filter_.data() + tap * channels, channels);
-        square += squares[static_cast<std::size_t>(pixel)];
-        ++taps_met;
-      }
-      add(row, value, std::sqrt(square), taps_met * channels / g_.groups);
-    }
+    const std::vector<std::int64_t> chosen = drawn_rows(to.pixels(), static_cast<double>(taps * channels));
+    sums_.resize(chosen.size());
+    in_parts(static_cast<std::int64_t>(chosen.size()),
+             [&](std::int64_t, std::int64_t first, std::int64_t end) {
+               std::int64_t image = -1;
+               std::vector<double> values, squares;
+               for (std::int64_t i = first; i < end; ++i) {
+                 const std::int64_t row = chosen[static_cast<std::size_t>(i)];
+                 if (row / to.pixels() != image) {
+                   image = row / to.pixels();
+                   values = read_image(device_, signature_.dtype_a, operands_.a(), from, image);
+                   squares = weighted_squares(values, from);
+                 }
+                 double value = 0, square = 0;
+                 std::int64_t taps_met = 0;
+                 for (std::int64_t tap = 0; tap < taps; ++tap) {
+                   const std::int64_t pixel = met[static_cast<std::size_t>(row % to.pixels() * taps + tap)];
+                   if (pixel < 0) continue;
+                   value += dot(values.data() + pixel * channels, filter_.data() + tap * channels, channels);
+                   square += squares[static_cast<std::size_t>(pixel)];
+                   ++taps_met;
+                 }
+                 sums_[static_cast<std::size_t>(i)] =
+                     row_sum(row, value, std::sqrt(square), taps_met * channels / g_.groups);
+               }
+             });
   }
 
   /// Computes the weighted sum of the bias over the channels of C, which every row has, and its norm.
@@ -175,15 +222,16 @@ class Sums {
     const std::int64_t taps = g_.taps(), width = g_.c_of_group, channels = forward ? problem_.c : problem_.k;
     filter_.assign(static_cast<std::size_t>(taps * channels), 0);
     filter_squares_.assign(static_cast<std::size_t>(problem_.g), 0);
+    const auto all = read(device_, signature_.dtype_b, operands_.b(), 0, problem_.k * taps * width);
     for (std::int64_t k = 0; k < problem_.k; ++k) {
       const std::int64_t group = k / g_.k_of_group, first_c = group * width;
-      const auto own = read(device_, signature_.dtype_b, operands_.b(), k * taps * width, taps * width);
+      const double* const own = all.data() + k * taps * width;
       double& squares = filter_squares_[static_cast<std::size_t>(group)];
       for (std::int64_t tap = 0; tap < taps; ++tap) {
         double* const sums = filter_.data() + tap * channels;
         for (std::int64_t c = 0; c < width; ++c) {
           const double weight = rows_.weights[static_cast<std::size_t>(forward ? k : first_c + c)];
-          const double term = weight * own[static_cast<std::size_t>(tap * width + c)];
+          const double term = weight * own[tap * width + c];
           sums[forward ? first_c + c : k] += term;
           squares += term * term;
         }
@@ -213,41 +261,62 @@ class Sums {
     const std::vector<Run> runs = runs_of(chosen);
     const auto some = static_cast<std::int64_t>(chosen.size()),
                count = static_cast<std::int64_t>(runs.size());
-    std::vector<double> value(static_cast<std::size_t>(taps * some), 0), square_a(chosen.size(), 0),
-        square_b(static_cast<std::size_t>(taps * count), 0);
-    std::vector<std::int64_t> times_met(static_cast<std::size_t>(taps), 0);
-    for (std::int64_t n = 0; n < problem_.n; ++n) {
-      const auto output =
-          chosen_channels(read_image(device_, signature_.dtype_a, operands_.a(), g_.out, n), chosen);
-      const InputSums input =
-          input_sums(read_image(device_, signature_.dtype_b, operands_.b(), g_.in, n), runs);
-      for (std::int64_t pixel = 0; pixel < pixels; ++pixel) {
-        const double* const from = output.data() + pixel * some;
-        for (std::int64_t i = 0; i < some; ++i) square_a[static_cast<std::size_t>(i)] += from[i] * from[i];
-        for (std::int64_t tap = 0; tap < taps; ++tap) {
-          const std::int64_t other = met[static_cast<std::size_t>(pixel * taps + tap)];
-          if (other < 0) continue;
-          ++times_met[static_cast<std::size_t>(tap)];
-          double* const sums = value.data() + tap * some;
-          for (std::int64_t r = 0; r < count; ++r) {
-            const Run& run = runs[static_cast<std::size_t>(r)];
-            const double with = input.value[static_cast<std::size_t>(other * count + r)];
-            for (std::int64_t i = run.first; i < run.end; ++i) sums[i] += from[i] * with;
-            square_b[static_cast<std::size_t>(tap * count + r)] +=
-                input.square[static_cast<std::size_t>(other * count + r)];
+    struct Accumulators {
+      std::vector<double> value, square_a, square_b;
+      std::vector<std::int64_t> times_met;
+      void add(const Accumulators& other) {
+        const auto add_to = [](auto& to, const auto& from) {
+          for (std::size_t i = 0; i < to.size(); ++i) to[i] += from[i];
+        };
+        add_to(value, other.value);
+        add_to(square_a, other.square_a);
+        add_to(square_b, other.square_b);
+        add_to(times_met, other.times_met);
+      }
+    };
+    const auto zeros = [](std::int64_t size) {
+      return std::vector<double>(static_cast<std::size_t>(size), 0);
+    };
+    std::vector<Accumulators> of_part(kParts, {zeros(taps * some), zeros(some), zeros(taps * count),
+                                               std::vector<std::int64_t>(static_cast<std::size_t>(taps), 0)});
+    in_parts(problem_.n, [&](std::int64_t part, std::int64_t first, std::int64_t end) {
+      Accumulators& own = of_part[static_cast<std::size_t>(part)];
+      for (std::int64_t n = first; n < end; ++n) {
+        const auto output =
+            chosen_channels(read_image(device_, signature_.dtype_a, operands_.a(), g_.out, n), chosen);
+        const InputSums input =
+            input_sums(read_image(device_, signature_.dtype_b, operands_.b(), g_.in, n), runs);
+        for (std::int64_t pixel = 0; pixel < pixels; ++pixel) {
+          const double* const from = output.data() + pixel * some;
+          for (std::int64_t i = 0; i < some; ++i)
+            own.square_a[static_cast<std::size_t>(i)] += from[i] * from[i];
+          for (std::int64_t tap = 0; tap < taps; ++tap) {
+            const std::int64_t other = met[static_cast<std::size_t>(pixel * taps + tap)];
+            if (other < 0) continue;
+            ++own.times_met[static_cast<std::size_t>(tap)];
+            double* const sums = own.value.data() + tap * some;
+            for (std::int64_t r = 0; r < count; ++r) {
+              const Run& run = runs[static_cast<std::size_t>(r)];
+              const double with = input.value[static_cast<std::size_t>(other * count + r)];
+              for (std::int64_t i = run.first; i < run.end; ++i) sums[i] += from[i] * with;
+              own.square_b[static_cast<std::size_t>(tap * count + r)] +=
+                  input.square[static_cast<std::size_t>(other * count + r)];
+            }
           }
         }
       }
-    }
+    });
+    Accumulators& all = of_part.front();
+    for (std::size_t part = 1; part < of_part.size(); ++part) all.add(of_part[part]);
     for (std::int64_t r = 0; r < count; ++r) {
       for (std::int64_t i = runs[static_cast<std::size_t>(r)].first;
            i < runs[static_cast<std::size_t>(r)].end; ++i) {
         for (std::int64_t tap = 0; tap < taps; ++tap) {
-          add(chosen[static_cast<std::size_t>(i)] * taps + tap,
-              value[static_cast<std::size_t>(tap * some + i)],
-              std::sqrt(square_a[static_cast<std::size_t>(i)] *
-                        square_b[static_cast<std::size_t>(tap * count + r)]),
-              times_met[static_cast<std::size_t>(tap)]);
+          sums_.push_back(row_sum(chosen[static_cast<std::size_t>(i)] * taps + tap,
+                                  all.value[static_cast<std::size_t>(tap * some + i)],
+                                  std::sqrt(all.square_a[static_cast<std::size_t>(i)] *
+                                            all.square_b[static_cast<std::size_t>(tap * count + r)]),
+                                  all.times_met[static_cast<std::size_t>(tap)]));
         }
       }
     }

@@ -122,37 +122,55 @@ struct Sums {
   }
 };
 
-/// Leaves the sum of all threads' sums in thread 0; the order of summation is fixed.
-__device__ Sums reduce_block(Sums own) {
+/// Adds up the sums of `kOfRow` neighbouring threads, a warp or the block, and leaves them in the first; the
+/// order of summation is fixed.
+template <int kOfRow>
+__device__ Sums reduce(Sums own) {
+  static_assert(kOfRow == 32 || kOfRow == kThreads);
   __shared__ Sums of[kThreads];
-  of[threadIdx.x] = own;
-  for (unsigned half = kThreads / 2; half > 0; half /= 2) {
-    __syncthreads();
-    if (threadIdx.x < half) {
-      of[threadIdx.x].value += of[threadIdx.x + half].value;
-      of[threadIdx.x].squares += of[threadIdx.x + half].squares;
+  const auto wait = [] {
+    if constexpr (kOfRow == kThreads) {
+      __syncthreads();
+    } else {
+      __syncwarp();
+    }
+  };
+  Sums& mine = of[threadIdx.x];
+  mine = own;
+  for (unsigned half = kOfRow / 2; half > 0; half /= 2) {
+    wait();
+    if (threadIdx.x % kOfRow < half) {
+      mine.value += of[threadIdx.x + half].value;
+      mine.squares += of[threadIdx.x + half].squares;
     }
   }
-  return of[0];
+  own = mine;
+  wait();
+  return own;
 }
 
-/// Uses one block per row of a row-major matrix.
-template <class E>
+constexpr std::int64_t kNarrow = 2048;  // columns up to which a warp sums a row
+
+/// Uses `kOfRow` threads per row of a row-major matrix.
+template <class E, int kOfRow>
 __global__ void multiply_rows(MatrixView view, const typename E::stored* data, std::int64_t lines,
                               const double* x, std::int64_t x_step, Squares what, double* value,
                               double* squares) {
-  for (std::int64_t line = blockIdx.x; line < lines; line += gridDim.x) {
+  constexpr int kRowsOfBlock = kThreads / kOfRow;
+  const int within = threadIdx.x % kOfRow;
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kRowsOfBlock;
+  for (std::int64_t line = static_cast<std::int64_t>(blockIdx.x) * kRowsOfBlock + threadIdx.x / kOfRow;
+       line < lines; line += step) {
     const std::int64_t item = line / view.rows, row = line % view.rows;
     const auto* const elements = data + item * view.batch_stride + row * view.leading;
     Sums sums{0, 0};
-    for (std::int64_t c = threadIdx.x; c < view.columns; c += kThreads)
+    for (std::int64_t c = within; c < view.columns; c += kOfRow)
       sums.add(E::load(elements[c]), x[item * x_step + c], what);
-    sums = reduce_block(sums);
-    if (threadIdx.x == 0) {
+    sums = reduce<kOfRow>(sums);
+    if (within == 0) {
       value[line] = sums.value;
       if (what != Squares::none) squares[line] = sums.squares;
     }
-    __syncthreads();
   }
 }
 
@@ -303,8 +321,16 @@ bool launch_multiply(const MatrixView& view, const void* data, std::int64_t item
     const auto* const elements = static_cast<const typename E::stored*>(data);
     if (view.row_major) {
       const std::int64_t lines = items * view.rows;
-      multiply_rows<E><<<static_cast<unsigned>(std::min(lines, kMaxBlocks)), kThreads>>>(
-          view, elements, lines, x, x_step, what, value, squares);
+      const auto start = [&]<int kOfRow>(std::integral_constant<int, kOfRow>) {
+        const std::int64_t blocks = (lines + kThreads / kOfRow - 1) / (kThreads / kOfRow);
+        multiply_rows<E, kOfRow><<<static_cast<unsigned>(std::min(blocks, kMaxBlocks)), kThreads>>>(
+            view, elements, lines, x, x_step, what, value, squares);
+      };
+      if (view.columns <= kNarrow) {
+        start(std::integral_constant<int, 32>());
+      } else {
+        start(std::integral_constant<int, kThreads>());
+      }
     } else {
       const std::int64_t of_item = (view.rows + kRows - 1) / kRows;
       multiply_columns<E><<<static_cast<unsigned>(std::min(items * of_item, kMaxBlocks)), kThreads>>>(
