@@ -8,13 +8,14 @@
 #include <vector>
 
 #include "backend/cuda/module/device.h"
+#include "family/listed.h"
 #include "provider/cublaslt/library_numbers.h"
 
 namespace kscout::cuda {
 
 namespace {
 
-constexpr int kMaxSuggestions = 128;
+constexpr int kMaxSuggestions = static_cast<int>(kListedAlgorithms);
 // The library's number of split-K slices for "divides K in its own way".
 constexpr std::int32_t kOwnDivision = -1;
 
@@ -301,8 +302,9 @@ class LtMatmul final : public Matmul {
   void destroy() noexcept override { delete this; }
 
  private:
-  /// What the library lists under an algorithm's name, for an algorithm with a place in the list. The library
-  /// refuses some of its own suggestions when all attributes that can be read are set anew.
+  /// What the library lists under an algorithm's name, for an algorithm with a place in the list; it is asked
+  /// for as many as suggested() asks for. The library refuses some of its own suggestions when all attributes
+  /// that can be read are set anew.
   const cublasLtMatmulHeuristicResult_t* find_listed(const CublasLtConfig& algorithm,
                                                      std::uint64_t workspace_limit,
                                                      std::vector<cublasLtMatmulHeuristicResult_t>& found) {
