@@ -70,19 +70,20 @@ std::vector<Cell> summary_cells(std::string name, std::string value, const Summa
           text(value),
           number(static_cast<std::int64_t>(s.problems)),
           percent(s.mean),
-          percent(s.p90),
           percent(s.p50),
           percent(s.p10),
-          percent(s.p1),
           percent(s.min),
+          percent(s.regret_mean),
+          percent(s.regret_p95),
+          percent(s.within_2),
+          percent(s.within_5),
           percent(s.top_mean[1]),
-          percent(s.top_mean[2]),
           percent(s.hit_rate[0])};
 }
 
 Table summary_table(std::string first, std::string second) {
-  return Table({std::move(first), std::move(second), "problems", "mean", "p90", "p50", "p10", "p1", "min",
-                "top-3", "top-5", "is oracle"});
+  return Table({std::move(first), std::move(second), "problems", "mean", "p50", "p10", "min", "regret", "p95",
+                "within 2 %", "within 5 %", "top-3", "is oracle"});
 }
 
 void print_head(const ModelEvaluation& e) {
@@ -104,7 +105,10 @@ void print_head(const ModelEvaluation& e) {
   }
   if (e.without_family) fmt::print("; {} that the model has no family for", e.without_family);
   if (e.evaluation.without_oracle) fmt::print("; {} without an ok row", e.evaluation.without_oracle);
-  fmt::print("\n\nefficiency in percent of the fastest measured config; percentiles over problems\n\n");
+  fmt::print(
+      "\n\nefficiency in percent of the fastest measured config, over problems; regret: percent that the "
+      "pick "
+      "takes longer, mean and P95\n\n");
 }
 
 void print_details(const ModelEvaluation& e) {
@@ -117,9 +121,10 @@ void print_details(const ModelEvaluation& e) {
       100 * s.top_mean[3], 100 * s.hit_rate[0], 100 * s.hit_rate[1], 100 * s.hit_rate[2], 100 * s.hit_rate[3],
       100 * s.ndcg, 100 * s.pool_best);
   fmt::print(
-      "regret {:.3g} us mean, {:.3g} median, {:.3g} most; {} picks equal the oracle within noise; "
-      "{} picks unmeasured, {} failed (both count as 0)\n",
-      s.regret_mean_us, s.regret_p50_us, s.regret_max_us, s.ties, s.unmeasured, s.failed);
+      "regret in percent: mean {:.3g}, P50 {:.3g}, P95 {:.3g}, most {:.3g}; {} picks equal the oracle within "
+      "noise; {} picks unmeasured, {} failed (both count as 0)\n",
+      100 * s.regret_mean, 100 * s.regret_p50, 100 * s.regret_p95, 100 * s.regret_max, s.ties, s.unmeasured,
+      s.failed);
   if (e.all_scored) {
     fmt::print(
         "shortlists of {} configs cost {:.2f} points of the mean and {:.2f} of P10 against scoring every "

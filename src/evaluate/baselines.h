@@ -57,19 +57,20 @@ struct Baseline {
   std::unordered_map<Problem, double> efficiency = {};
 };
 
-/// The library's first suggestion, on the problems that have a row of it, where configs have an axis
-/// `suggestion`; best static; best k static (the best of the k on each problem; k = 3 and 8); random (exact
-/// expected value); analytic model; oracle. The fixed configs are chosen on `training`. Without it, they are
-/// chosen on the other four of five folds of the table itself, with equal sizes in one fold, so that no
-/// problem affects its own choice. `analytic` may be empty.
+/// The library's first suggestion, and the fastest of its first eight, on the problems that have a row of it,
+/// where configs have an axis `suggestion`; best static; best k static (the best of the k on each problem; k
+/// = 3 and 8); random (exact expected value); analytic model; oracle. The fixed configs are chosen on
+/// `training`. Without it, they are chosen on the other four of five folds of the table itself, with equal
+/// sizes in one fold, so that no problem affects its own choice. `analytic` may be empty.
 std::vector<Baseline> baselines(const CompactTable& table, const PoolOf& pool,
                                 const std::optional<CompactTable>& training, const Scorer& analytic);
 
 /// The choices of the best static config, as in baselines().
 Evaluation evaluate_best_static(const CompactTable& table, const std::optional<CompactTable>& training);
 
-/// Whether a config is the library's first suggestion.
-bool is_first_suggestion(const KernelConfig& config);
+/// n for the library's n-th suggestion, the one of its first list; 0 for other configs.
+std::int32_t suggestion_place(const KernelConfig& config);
+inline bool is_first_suggestion(const KernelConfig& config) { return suggestion_place(config) == 1; }
 /// The part of a table whose problems have a row of the library's first suggestion; no rows when the configs
 /// have no axis `suggestion`.
 CompactTable with_first_suggestion(const CompactTable& table);

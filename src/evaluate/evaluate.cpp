@@ -271,7 +271,7 @@ Summary summarise(std::span<const ProblemResult* const> results) {
   s.problems = results.size();
   if (results.empty()) return s;
   const auto count = static_cast<double>(results.size());
-  std::vector<double> efficiencies, regrets;
+  std::vector<double> efficiencies, regrets;  // usable picks have a regret
   double weights = 0;
   for (const ProblemResult* result : results) {
     const double efficiency = result->efficiency();
@@ -292,7 +292,10 @@ Summary summarise(std::span<const ProblemResult* const> results) {
     s.coarse += coarse;
     if (!coarse) s.mean_without_coarse += efficiency;
     s.failed += !unmeasured && efficiency == 0;
-    if (!std::isnan(result->regret_us)) regrets.push_back(result->regret_us);
+    if (efficiency == 0) continue;
+    regrets.push_back(1 / efficiency - 1);
+    s.within_2 += (regrets.back() <= 0.02) / count;
+    s.within_5 += (regrets.back() <= 0.05) / count;
   }
   s.mean_without_coarse /= static_cast<double>(s.problems - s.coarse);  // NaN where all are coarse
   s.weighted_mean = weights > 0 ? s.weighted_mean / weights : s.mean;
@@ -303,10 +306,11 @@ Summary summarise(std::span<const ProblemResult* const> results) {
   s.min = quantile(efficiencies, 0);
   s.max = quantile(efficiencies, 1);
   if (!regrets.empty()) {
-    s.regret_mean_us =
+    s.regret_mean =
         std::accumulate(regrets.begin(), regrets.end(), 0.0) / static_cast<double>(regrets.size());
-    s.regret_p50_us = quantile(regrets, 0.5);
-    s.regret_max_us = quantile(regrets, 1);
+    s.regret_p50 = quantile(regrets, 0.5);
+    s.regret_p95 = quantile(regrets, 0.95);
+    s.regret_max = quantile(regrets, 1);
   }
   return s;
 }

@@ -135,8 +135,11 @@ struct Summary {
   std::array<double, kTop.size()> hit_rate{};  ///< hit_rate[0] is called NDCG@1 in the public CK Tile tools
   double ndcg = 0;
   double pool_best = 0;  ///< mean efficiency of a perfect choice from the pool
-  double regret_mean_us = 0, regret_p50_us = 0, regret_max_us = 0;  ///< of usable picks
-  std::size_t ties = 0;                    ///< picks that are not the oracle, but equal it within noise
+  /// How much longer the picks take than the oracles; of usable picks, NaN without one.
+  double regret_mean = Measurement::unknown, regret_p50 = Measurement::unknown,
+         regret_p95 = Measurement::unknown, regret_max = Measurement::unknown;
+  double within_2 = 0, within_5 = 0;  ///< shares of the problems whose pick takes at most 2 or 5 % longer
+  std::size_t ties = 0;               ///< picks that are not the oracle, but equal it within noise
   std::size_t unmeasured = 0, failed = 0;  ///< picks that count as 0
   std::size_t coarse = 0;                  ///< picks that were timed less precisely than the oracle
   /// Mean over the problems whose pick is not coarse; NaN when every pick is coarse.

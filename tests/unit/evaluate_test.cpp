@@ -84,8 +84,10 @@ TEST(Evaluate, TwoShapesGiveTheSpecifiedMeanAndNdcg) {
   EXPECT_DOUBLE_EQ(e.overall.p50, 0.625);  // linear between neighbours
   EXPECT_DOUBLE_EQ(e.overall.p10, 0.325);
   EXPECT_DOUBLE_EQ(e.overall.top_mean[1], 1);  // both configs are among the first 3
-  EXPECT_DOUBLE_EQ(e.overall.regret_mean_us, 37.5);
-  EXPECT_DOUBLE_EQ(e.overall.regret_max_us, 75);
+  EXPECT_DOUBLE_EQ(e.overall.regret_mean, 1.5);
+  EXPECT_DOUBLE_EQ(e.overall.regret_p50, 1.5);
+  EXPECT_DOUBLE_EQ(e.overall.regret_max, 3);
+  EXPECT_DOUBLE_EQ(e.overall.within_2, 0.5);
 }
 
 TEST(Evaluate, TheSecondPassDecides) {
