@@ -93,8 +93,7 @@ SelectorRequest cuda_request(std::string_view provider) {
           .rules = "default",
           .absence = [](const Signature& of,
                         const KernelConfig& config) { return cuda_backend().absence(of, config); },
-          .suggestions = [](ProblemRef problem,
-                            std::size_t count) { return cuda_backend().suggestions(problem, count); }};
+          .suggestions = suggestions_of(cuda_backend())};
 }
 
 KernelConfig library_suggestion(int place) {

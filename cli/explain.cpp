@@ -498,7 +498,7 @@ void print_explanation(const Selector& selector, const FamilyRequest& family, co
   report.limit = thread_limit(request.threads, selector.device());
   if (report.source == ChoiceSource::model || report.source == ChoiceSource::any_cpu) {
     report.model = selector.model_path(request.problem).string();
-    model = Model::load(report.model, &selector.device());
+    model = with_facts_of(Model::load(report.model, &selector.device()), selector.device());
     explain_by_model(report, *model, ranked);
   } else {
     enumerated = enumerate(family);

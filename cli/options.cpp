@@ -17,7 +17,6 @@
 #include "core/names.h"
 #include "core/owners.h"
 #include "core/problem_text.h"
-#include "dispatch/offers.h"
 #include "family/family_file.h"
 #include "op/given_fields.h"
 #include "op/problem_sets.h"
@@ -407,18 +406,6 @@ std::vector<std::string> devices_here(DeviceKind kind) {
   } catch (const Error&) {  // no NVIDIA GPU, or no CUDA module
   }
   return names;
-}
-
-/// SelectorRequest::suggestions where the device is this machine's GPU: a model may choose among what the
-/// installed library lists. Null for other devices.
-decltype(SelectorRequest::suggestions) suggestions_here(const Device& device) {
-  if (device.kind != DeviceKind::gpu) return nullptr;
-  try {
-    Backend& gpu = backend("cuda");
-    if (gpu.device().name == device.name) return suggestions_of(gpu);
-  } catch (const Error&) {  // no NVIDIA GPU, or no CUDA module
-  }
-  return nullptr;
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 /// name, device facts and refusals come from files, presets and queries that need no open device. A program
 /// can therefore list and select kernels in a process that forks, or without running anything.
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -83,6 +84,17 @@ class Backend {
 /// The backend "cpu", "cuda" or "hip". Throws invalid_argument naming the nearest backend, unsupported when
 /// this machine lacks the backend.
 Backend& backend(std::string_view name);
+
+/// SelectorRequest::suggestions of a backend: what its library lists for a problem; nothing where it has no
+/// such library.
+std::function<std::vector<KernelConfig>(ProblemRef, std::size_t)> suggestions_of(Backend& backend);
+
+/// Those of backend "cuda" where `device` is this machine's GPU, which is opened; null for other devices.
+///
+///     const Device gpu = backend("cuda").device();
+///     Selector::find(Op::gemm, DType::bf16, {.device = gpu, .suggestions = suggestions_here(gpu)});
+std::function<std::vector<KernelConfig>(ProblemRef, std::size_t)> suggestions_here(const Device& device);
+
 /// The backends that this build and machine have.
 std::span<const std::string_view> backend_names() noexcept;
 

@@ -259,9 +259,11 @@ enum { KSCOUT_DEVICES_EXACT = 0, KSCOUT_DEVICES_SAME_ARCH = 1, KSCOUT_DEVICES_AN
 
 /// The scope of a selector. NULL in place of a request means the values of kscout_request_init.
 typedef struct kscout_request {
-  const kscout_device* device;  ///< NULL: this machine's CPU
-  const char* provider;         ///< NULL: the usual one of the device and the operation: "native" on a CPU
-  const char* rules;            ///< rule set of the configs that are used without a model; NULL: "default"
+  /// NULL: this machine's CPU. A model for this machine's GPU chooses among what the GPU's library lists; the
+  /// first such choice opens the GPU.
+  const kscout_device* device;
+  const char* provider;  ///< NULL: the usual one of the device and the operation: "native" on a CPU
+  const char* rules;     ///< rule set of the configs that are used without a model; NULL: "default"
   const char* db;  ///< file of decisions that were found by timing; NULL: the file of KSCOUT_DB, else none
   /// Driver version that the decisions in `db` must have been found with; NULL: none, as on the CPU.
   const char* driver;

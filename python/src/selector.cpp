@@ -6,6 +6,7 @@
 #include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
+#include <kscout/backend.h>
 #include <kscout/family.h>
 #include <kscout/provider.h>
 
@@ -21,11 +22,14 @@ namespace {
 SelectorRequest request_of(std::string provider, const DeviceArgument& device, std::string rules,
                            std::string_view devices, const FileArgument& db, int threads,
                            std::int64_t calls) {
+  Device of = device_of(device);
+  auto suggestions = suggestions_here(of);
   return {.provider = std::move(provider),
-          .device = device_of(device),
+          .device = std::move(of),
           .rules = std::move(rules),
           .devices = parse<DevicePolicy>(devices),
           .db = db.value_or(std::filesystem::path()),
+          .suggestions = std::move(suggestions),
           .threads = threads,
           .calls = calls};
 }
@@ -35,14 +39,17 @@ Selector load(const std::filesystem::path& path, const std::optional<DeviceArgum
               const std::optional<std::string>& rules, std::string_view devices, const FileArgument& db,
               int threads, std::int64_t calls) {
   const auto policy = parse<DevicePolicy>(devices);
-  if (!device && !rules && !db && threads == 0 && calls == 0) return Selector::load(path);
+  const Device of = device ? device_of(*device) : model_device(path);
+  auto suggestions = suggestions_here(of);
+  if (!device && !rules && !db && threads == 0 && calls == 0 && !suggestions) return Selector::load(path);
   const Model model = Model::load(path);
   const Family& trained = model.data().families.front();
   return Selector::load(path, {.provider = trained.provider,
-                               .device = device ? device_of(*device) : trained.device,
+                               .device = of,
                                .rules = rules.value_or(trained.rules),
                                .devices = policy,
                                .db = db.value_or(std::filesystem::path()),
+                               .suggestions = std::move(suggestions),
                                .threads = threads,
                                .calls = calls});
 }

@@ -58,10 +58,31 @@ assert family.select(problems[0]).config.block in (16, 128)
 '''
 
 
-def test_a_family_on_a_gpu(tmp_path):
+LISTED = '''
+import os, sys
+from kscout import Gemm, Selector
+found = Selector.find("bf16", device="h200")
+assert os.fspath(found.model_path) == sys.argv[1], found.model_path
+for selector in (found, Selector.load(sys.argv[1])):
+    names = [choice.name for choice in selector.rank(Gemm(512, 512, 512, dtype="bf16"), 1000)]
+    assert any("__suggestion1_a" in name for name in names), names
+    assert not any(name.endswith("__suggestion1") for name in names), names
+'''
+
+
+def run_on_stand_in(program, argument, **variables):
     if not STAND_IN:
         pytest.skip("KSCOUT_HOST_GPU names no stand-in for a GPU's module")
     stand_ins = os.fspath(Path(__file__).parent / "stand_ins")
     paths = os.pathsep.join([stand_ins, *filter(None, [os.environ.get("PYTHONPATH")])])
-    environment = {**os.environ, "KSCOUT_CUDA_MODULE": STAND_IN, "PYTHONPATH": paths}
-    subprocess.run([sys.executable, "-B", "-c", PROGRAM, os.fspath(tmp_path)], env=environment, check=True, timeout=100)
+    environment = {**os.environ, "KSCOUT_CUDA_MODULE": STAND_IN, "PYTHONPATH": paths, **variables}
+    subprocess.run([sys.executable, "-B", "-c", program, os.fspath(argument)], env=environment, check=True, timeout=100)
+
+
+def test_a_family_on_a_gpu(tmp_path):
+    run_on_stand_in(PROGRAM, tmp_path)
+
+
+def test_a_selector_for_this_machines_gpu_asks_its_library():
+    model = Path(__file__).parents[2] / "models" / "gemm_bf16_h200"
+    run_on_stand_in(LISTED, model, KSCOUT_MODEL_PATH=os.fspath(model))

@@ -68,6 +68,27 @@ void check_reach(std::string_view backend, const MemorySpace& reached, const Mem
        print(given), backend, print(reached));
 }
 
+std::function<std::vector<KernelConfig>(ProblemRef, std::size_t)> suggestions_of(Backend& backend) {
+  return [&backend](ProblemRef problem, std::size_t count) -> std::vector<KernelConfig> {
+    try {
+      return backend.suggestions(problem, count);
+    } catch (const Error& error) {
+      if (error.code() != Errc::unsupported) throw;
+      return {};  // it has no library that names kernels
+    }
+  };
+}
+
+std::function<std::vector<KernelConfig>(ProblemRef, std::size_t)> suggestions_here(const Device& device) {
+  if (device.kind != DeviceKind::gpu) return nullptr;
+  try {
+    Backend& gpu = backend("cuda");
+    if (gpu.device().name == device.name) return suggestions_of(gpu);
+  } catch (const Error&) {  // no NVIDIA GPU, or no CUDA module
+  }
+  return nullptr;
+}
+
 Backend& backend(std::string_view name) {
   if (name.starts_with(kCallablesPrefix)) return callable_backend(name);
   const Entry& entry = kBackends[index_of_word("backend", name, kNames)];

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <kscout/backend.h>
 #include <kscout/error.h>
 #include <kscout/family.h>
 
@@ -36,12 +37,15 @@ SelectorRequest request_of(const kscout_request* given) {
   kscout_request_init(&from);
   if (given) from = *given;
   refuse_reserved(from.reserved, from.reserved32, "request", "kscout_request_init");
+  Device device = from.device ? from.device->device : detect_cpu();
+  auto suggestions = suggestions_here(device);
   return {.provider = text_or(from.provider, ""),
-          .device = from.device ? from.device->device : detect_cpu(),
+          .device = std::move(device),
           .rules = text_or(from.rules, "default"),
           .devices = enumerator<DevicePolicy>(from.devices),
           .db = text_or(from.db, ""),
           .driver = text_or(from.driver, ""),
+          .suggestions = std::move(suggestions),
           .threads = from.threads,
           .calls = from.calls,
           .limits = limits_of(from.limits, from.max_workspace_bytes)};
@@ -161,7 +165,11 @@ kscout_status kscout_selector_load(const char* model, const kscout_request* requ
                                    kscout_selector** selector) {
   return new_handle(selector, [&] {
     const char* const path = &required(model, "model");
-    return request ? Selector::load(path, request_of(request)) : Selector::load(path);
+    if (request) return Selector::load(path, request_of(request));
+    Selector loaded = Selector::load(path);
+    auto suggestions = suggestions_here(loaded.device());
+    if (!suggestions) return loaded;
+    return Selector::load(path, {.device = loaded.device(), .suggestions = std::move(suggestions)});
   });
 }
 

@@ -31,17 +31,6 @@ auto breaks_of(Backend& backend) {
 
 }  // namespace
 
-std::function<std::vector<KernelConfig>(ProblemRef, std::size_t)> suggestions_of(Backend& backend) {
-  return [&backend](ProblemRef problem, std::size_t count) -> std::vector<KernelConfig> {
-    try {
-      return backend.suggestions(problem, count);
-    } catch (const Error& error) {
-      if (error.code() != Errc::unsupported) throw;
-      return {};  // it has no library that names kernels
-    }
-  };
-}
-
 int uncertainty(const Choice& choice) noexcept {
   if (choice.decided_by == ChoiceSource::model || choice.decided_by == ChoiceSource::db) return 0;
   return choice.decided_by == ChoiceSource::any_cpu ? 1 : 2;
@@ -156,26 +145,54 @@ Offers::Selectors& Offers::selectors(Backend& backend, const Signature& signatur
   if (const auto known = found_.find(key); known != found_.end()) return known->second;
   Selectors chain;
   const auto executes = [&](std::string_view provider) { return backend.executes(provider); };
-  if (const auto model = find_model_or_any_cpu(signature.op, signature.dtype_a, backend.device(), executes)) {
-    chain.push_back(Selector::load(
-        *model, {.provider = std::string(backend.provider_for(signature.op)),
-                 .device = backend.device(),
-                 .rules = policy_.rules,
-                 .db = policy_.db,
-                 .backend = std::string(backend.name()),
-                 .absence =
-                     [&backend, families = families_](const Signature& of, const KernelConfig& config) {
-                       return families->absence(backend, of, config);
-                     },
-                 .suggestions = suggestions_of(backend),
-                 .threads = policy_.threads,
-                 .calls = policy_.calls,
-                 .breaks = breaks_of(backend),
-                 .classes = policy_.classes,
-                 .library = library_release(backend)}));
-  }
+  auto model = find_model_or_any_cpu(signature.op, signature.dtype_a, backend.device(), executes);
+  if (!model) model = model_of_another_gpu(backend, signature, DevicePolicy::same_arch);
+  if (model) chain.push_back(load(*model, backend, signature, DevicePolicy::same_arch));
   chain.push_back(analytic(backend));
   return found_.emplace(key, std::move(chain)).first->second;
+}
+
+Offers::Selectors Offers::contending(Backend& backend, const Signature& signature) {
+  Selectors chain = selectors(backend, signature);
+  if (only_ || chain.size() > 1) return chain;
+  const auto key = std::tuple(&backend, signature.op, signature.dtype_a);
+  auto found = foreign_.find(key);
+  if (found == foreign_.end()) {
+    const auto model = model_of_another_gpu(backend, signature, DevicePolicy::any);
+    found = foreign_.emplace(key, Selectors()).first;
+    if (model) found->second.push_back(load(*model, backend, signature, DevicePolicy::any));
+  }
+  chain.insert(chain.begin(), found->second.begin(), found->second.end());
+  return chain;
+}
+
+std::optional<std::filesystem::path> Offers::model_of_another_gpu(Backend& backend,
+                                                                  const Signature& signature,
+                                                                  DevicePolicy policy) {
+  if (backend.device().kind != DeviceKind::gpu) return std::nullopt;
+  auto model = find_model(signature.op, signature.dtype_a, backend.device(), policy);
+  if (model && !backend.executes(model_provider(*model))) model.reset();
+  return model;
+}
+
+Selector Offers::load(const std::filesystem::path& model, Backend& backend, const Signature& signature,
+                      DevicePolicy devices) {
+  return Selector::load(
+      model, {.provider = std::string(backend.provider_for(signature.op)),
+              .device = backend.device(),
+              .rules = policy_.rules,
+              .devices = devices,
+              .db = policy_.db,
+              .backend = std::string(backend.name()),
+              .absence = [&backend, families = families_](
+                             const Signature& of,
+                             const KernelConfig& config) { return families->absence(backend, of, config); },
+              .suggestions = suggestions_of(backend),
+              .threads = policy_.threads,
+              .calls = policy_.calls,
+              .breaks = breaks_of(backend),
+              .classes = policy_.classes,
+              .library = library_release(backend)});
 }
 
 const Selector& Offers::analytic(Backend& backend) {

@@ -34,9 +34,6 @@ struct Offer {
   std::size_t agreeing = 0;        ///< Solution::agreeing
 };
 
-/// SelectorRequest::suggestions of a backend: what its library lists; nothing where it has no such library.
-std::function<std::vector<KernelConfig>(ProblemRef, std::size_t)> suggestions_of(Backend& backend);
-
 /// How much is known of the chosen config's time: 0 measured or predicted for this device, 1 predicted by a
 /// model of other CPUs, 2 a rough cost. Times are compared with their like only.
 int uncertainty(const Choice& choice) noexcept;
@@ -74,6 +71,9 @@ class Offers {
   using Selectors = std::vector<Selector>;
   /// The selectors of one backend for a signature, in the order of use.
   Selectors& selectors(Backend& backend, const Signature& signature);
+  /// The selectors whose rankings name the contenders of a refinement, in the order of use: on a GPU without
+  /// a model, one of any other GPU comes first, because timing decides.
+  Selectors contending(Backend& backend, const Signature& signature);
   /// The choice itself where the backend has its config or the config is complete. Otherwise the backend's
   /// configs that agree with it and apply to the problem, with the choice's predictions: by analytic cost,
   /// and wide loads first where the costs are equal.
@@ -85,6 +85,11 @@ class Offers {
   std::string thread_refusal(Backend& backend, const KernelConfig& config);
 
  private:
+  static std::optional<std::filesystem::path> model_of_another_gpu(Backend& backend,
+                                                                   const Signature& signature,
+                                                                   DevicePolicy policy);
+  Selector load(const std::filesystem::path& model, Backend& backend, const Signature& signature,
+                DevicePolicy devices);
   /// The selector of one backend by analytic cost alone.
   const Selector& analytic(Backend& backend);
 
@@ -123,6 +128,7 @@ class Offers {
   std::shared_ptr<Families> families_;
   std::optional<Selectors> only_;
   std::map<std::tuple<Backend*, Op, DType>, Selectors> found_;
+  std::map<std::tuple<Backend*, Op, DType>, Selectors> foreign_;  ///< models of other GPUs, for contending()
   std::map<Backend*, Selector> analytic_;
   std::vector<Asked> asked_;
   std::map<Backend*, ThreadLimit> limits_;

@@ -15,7 +15,7 @@ std::vector<Choice> contenders(Offers& offers, const Solution& solution, const L
   const Problem& problem = solution.form.problem;
   Backend& backend = *solution.backend;
   std::vector<Choice> found = {solution.choice};
-  for (const Selector& selector : offers.selectors(backend, signature_of(problem))) {
+  for (const Selector& selector : offers.contending(backend, signature_of(problem))) {
     try {
       for (const Choice& ranked : selector.rank(problem, kAll, By::best, limits)) {
         for (const Choice& next : offers.completed(backend, problem, ranked, limits)) {

@@ -209,7 +209,7 @@ std::optional<std::set<ProblemSizes>> training_sizes(const fs::path& model) {
 
 ModelEvaluation evaluate_model(const fs::path& path, CompactTable table,
                                const ModelEvaluationOptions& options) {
-  const Model model = Model::load(path, &table.device);
+  const Model stored = Model::load(path, &table.device), model = with_facts_of(stored, table.device);
   bring_into_space_of(model, table);
   const Target target = options.target.value_or(model.default_target());
   ModelEvaluation result;
@@ -218,7 +218,7 @@ ModelEvaluation evaluate_model(const fs::path& path, CompactTable table,
   result.rules = model.data().families.front().rules;
   result.target = std::string(word(target));
   result.device = table.device.name;
-  result.warning = foreign_device_warning(model.device(), table.device);
+  result.warning = foreign_device_warning(stored.device(), table.device);
   result.pool = options.pool;
   result.in_sample = options.in_sample;
   result.problems_given = table.problems.size();

@@ -369,12 +369,15 @@ const std::vector<KernelConfig>& GpuServer::listed(ProblemRef problem) {
 GpuServer::Chooser* GpuServer::chooser(DType dtype) {
   const auto [found, is_new] = choosers_.try_emplace(dtype);
   if (!is_new) return found->second.get();
-  const auto model = find_model(Op::gemm, dtype, gpu_->device(), DevicePolicy::same_arch);
+  // Timing decides under --refine: there, a model of any GPU names what is timed.
+  const DevicePolicy devices = settings_.refine ? DevicePolicy::any : DevicePolicy::same_arch;
+  const auto model = find_model(Op::gemm, dtype, gpu_->device(), devices);
   if (!model) return nullptr;
   const auto of_model = std::make_shared<std::int32_t>(0);  // another release than the program's
   SelectorRequest request{
       .provider = std::string(gpu_->provider_for(Op::gemm)),
       .device = gpu_->device(),
+      .devices = devices,
       .db = settings_.db,
       .backend = std::string(gpu_->name()),
       .absence =

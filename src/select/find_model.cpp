@@ -266,6 +266,7 @@ std::optional<fs::path> find_model(Op op, DType dtype, const Device& device, Dev
       if (folder.filename() == any) continue;
       const Device trained = model_device(folder);
       if (!device_refusal(trained, device, policy).empty()) continue;
+      if (device.kind == DeviceKind::gpu && trained.vendor != device.vendor) continue;  // kernels of its own
       if (policy == DevicePolicy::same_arch && !suggestion_answers(folder, trained, device).empty()) continue;
       const double far = distance(trained, device);
       if (nearest && far >= least) continue;

@@ -146,8 +146,7 @@ double assumed_peak_tflops(Device device) noexcept {
 }
 
 Model Model::for_device(const Device& device) const {
-  if (!data().any_cpu)
-    fail(Errc::unsupported, "the model is of '{}' alone, not for any CPU", this->device().name);
+  if (!data().any_cpu) return for_other_gpu(device);
   if (device.kind != DeviceKind::cpu)
     fail(Errc::unsupported, "the model is for CPUs; '{}' is a {}", device.name, word(device.kind));
   ModelData made = data();
@@ -171,6 +170,29 @@ Model Model::for_device(const Device& device) const {
   const double peak = std::log(assumed_peak_tflops(device) / assumed_peak_tflops(this->device()));
   for (ModelTarget& target : made.targets) target.offset += peak;
   return Model(std::move(made));
+}
+
+Model Model::for_other_gpu(const Device& device) const {
+  if (this->device().kind != DeviceKind::gpu)
+    fail(Errc::unsupported, "the model is of '{}' alone, not for any CPU", this->device().name);
+  if (device.kind != DeviceKind::gpu)
+    fail(Errc::unsupported, "the model is for GPUs; '{}' is a {}", device.name, word(device.kind));
+  ModelData made = data();
+  for (Family& family : made.families) {
+    const Provider& of = kscout::provider(family.provider);
+    for (std::size_t i = 0; i < family.configs.size(); ++i)
+      family.traits[i] = of.traits(family.signature, family.configs[i], device);
+    family.device = device;
+  }
+  made.confidence.reset();
+  return Model(std::move(made));
+}
+
+Model with_facts_of(Model model, const Device& device) {
+  const Device& trained = model.device();
+  const bool other =
+      trained.kind == DeviceKind::gpu && device.kind == DeviceKind::gpu && trained.name != device.name;
+  return other ? model.for_device(device) : std::move(model);
 }
 
 const ModelData& Model::data() const noexcept { return compiled_->data; }

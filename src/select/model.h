@@ -143,7 +143,9 @@ class Model {
 
   /// A model for any CPU, made for one: its families are those that the rule set enumerates for `device`, and
   /// its predicted speeds are shares of the device's peak. Throws unsupported for a GPU, for a rule set that
-  /// this program does not have, and when data().any_cpu is false.
+  /// this program does not have, and for another model of a CPU.
+  /// A model of a GPU, made for another one: features and rules read the facts of `device`; its configs stay.
+  /// It has no confidence. Throws unsupported for a CPU.
   Model for_device(const Device& device) const;
 
   const ModelData& data() const noexcept;
@@ -246,6 +248,7 @@ class Model {
 
  private:
   struct Compiled;
+  Model for_other_gpu(const Device& device) const;
   const ModelTarget& forest_of(Target target) const;
   /// Position in data().families of a family or of the one whose twin it is.
   std::size_t trained(const Family& family) const noexcept;
@@ -313,6 +316,9 @@ std::string any_cpu_note(std::span<const Device> known, const Device& device);
 /// The warning of a selector without a model on a GPU when find_model() leaves out a model of another GPU;
 /// empty when it leaves out none. Begins with "library_first: ".
 std::string library_first_note(Op op, DType dtype, const Device& device);
+
+/// A GPU's model made for `device` where that is another GPU (Model::for_device); other models as they are.
+Model with_facts_of(Model model, const Device& device);
 
 /// Peak TFLOPS of a CPU in fp32; unknown facts get the defaults of schema `gemm`.
 double assumed_peak_tflops(Device device) noexcept;

@@ -38,7 +38,7 @@ LoadedModel load_model(const std::filesystem::path& path, const SelectorRequest&
   }
   std::string warning = model.data().any_cpu ? any_cpu_note(model.data().known_devices, request.device)
                                              : foreign_device_warning(trained, request.device);
-  return {std::move(model), path, std::move(warning)};
+  return {with_facts_of(std::move(model), request.device), path, std::move(warning)};
 }
 
 /// The request that matches a model's own families.

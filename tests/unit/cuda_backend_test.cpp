@@ -100,6 +100,17 @@ TEST_F(CudaBackendTest, KernelsForUnalignedLinesHaveALowerBound) {
   EXPECT_EQ(bound(50265, parse_config_name(kCompiled).config), 0);
 }
 
+TEST_F(CudaBackendTest, ListsForASelectorOfThisGpuAlone) {
+  Backend& gpu = backend("cuda");
+  const GemmProblem problem = make_gemm(64, 64, 64, DType::bf16);
+  const auto listed = suggestions_here(gpu.device());
+  ASSERT_TRUE(listed);
+  EXPECT_EQ(listed(problem, 3), gpu.suggestions(problem, 3));
+  EXPECT_TRUE(listed(make_grouped_gemm({1}, 8, 8, DType::bf16), 4).empty());
+  EXPECT_FALSE(suggestions_here(device_preset("a100")));
+  EXPECT_FALSE(suggestions_here(detect_cpu()));
+}
+
 TEST_F(CudaBackendTest, ComputesGroupedGemms) {
   Backend& gpu = backend("cuda");
   EXPECT_EQ(gpu.provider_for(Op::grouped_gemm), "hopper");

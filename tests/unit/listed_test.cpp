@@ -6,13 +6,18 @@
 
 #include <gtest/gtest.h>
 
+#include <kscout/dispatcher.h>
 #include <kscout/family.h>
 #include <kscout/provider.h>
+#include <kscout/registry.h>
 #include <kscout/selector.h>
 
 #include "core/files.h"
+#include "measure/measured_backend.h"
 #include "provider/cublaslt/cublaslt.h"
 #include "select/model.h"
+#include "support/expect_error.h"
+#include "support/stand_in_instruments.h"
 #include "support/temporary_folder.h"
 
 namespace kscout {
@@ -67,6 +72,38 @@ KernelConfig tile(std::int32_t rows, std::int32_t split_k = 1) {
       .kernel_config();
 }
 
+/// A GPU whose library lists two algorithms, of 64 and 128 rows; the second takes half the time.
+class ListingGpu final : public MeasuredBackend {
+ public:
+  class Kernel final : public Launch {
+   public:
+    Kernel(StandInInstruments& clock, double us) : clock_(clock), us_(us) {}
+    std::size_t workspace_bytes() const noexcept override { return 0; }
+    void run(const Buffers&, void*, Stream) override { clock_.now_us += us_; }
+
+   private:
+    StandInInstruments& clock_;
+    double us_;
+  };
+
+  std::string_view name() const noexcept override { return "listing"; }
+  std::string_view provider() const noexcept override { return "cublaslt"; }
+  Family family(const Signature& signature, std::string_view rules) override {
+    return enumerate({"cublaslt", signature, device_, std::string(rules), {}});
+  }
+  const Device& device() override { return device_; }
+  std::vector<KernelConfig> suggestions(ProblemRef, std::size_t) override { return {tile(64), tile(128)}; }
+  std::string refusal(ProblemRef, const KernelConfig&) override { return {}; }
+  std::unique_ptr<Launch> prepare(ProblemRef, const KernelConfig& config) override {
+    return std::make_unique<Kernel>(clock_, config["tile_m"] == 128 ? 200 : 400);
+  }
+  Instruments& instruments() override { return clock_; }
+
+ private:
+  Device device_ = device_preset("a100");
+  StandInInstruments clock_;
+};
+
 class Listed : public ::testing::Test {
  protected:
   Selector selector_of(const Model& model) {
@@ -92,6 +129,45 @@ constexpr const char* kSecond =
     "cublaslt_gemm_bf16_rcr_v130200__suggestion2_a66_128x64x64_st0_s1_none_w0_o0_any_c1x1";
 constexpr const char* kThird =
     "cublaslt_gemm_bf16_rcr_v130200__suggestion3_a66_256x64x64_st0_s1_none_w0_o0_any_c1x1";
+
+TEST(ModelOfAGpu, ReadsTheFactsOfTheGpuThatItAnswersFor) {
+  const Device h100 = device_preset("h100");
+  Device small = h100;
+  small.name = "small";
+  small.cores = 40;
+  const Model model = model_of_tiles("t.listed", "d.cores", 100);
+  const GemmProblem problem = make_gemm(64, 64, 64, DType::bf16);
+  const auto score = [&](const Model& of) {
+    std::vector<double> scores(1);
+    of.score(problem, scores);
+    return scores[0];
+  };
+  EXPECT_EQ(score(with_facts_of(model, h100)), score(model)) << "132 cores as well";
+  EXPECT_NE(score(with_facts_of(model, small)), score(model));
+  EXPECT_EQ(with_facts_of(model, small).device(), small);
+  EXPECT_EQ(with_facts_of(model, model.device()).bytes(), model.bytes());
+  test::expect_error(Errc::unsupported, "the model is for GPUs; 'epyc-7763' is a cpu",
+                     [&] { model.for_device(device_preset("epyc-7763")); });
+}
+
+TEST_F(Listed, OnAGpuWithoutAModelOneOfAnotherGpuNamesTheContenders) {
+  const std::filesystem::path model = folder_ / "gemm_bf16_h200" / "model.ksf";
+  std::filesystem::create_directories(model.parent_path());
+  write_file_atomically(model, model_of_tiles("t.listed").bytes());
+  setenv("KSCOUT_MODEL_PATH", folder_.path().c_str(), 1);
+  ListingGpu gpu;
+  Registry only;
+  only.add(gpu);
+  const GemmProblem problem = make_gemm(64, 64, 64, DType::bf16);
+  std::vector<std::uint16_t> a(64 * 64), b(64 * 64), c(64 * 64);
+  const GemmBuffers buffers{.a = a.data(), .b = b.data(), .c = c.data()};
+  Dispatcher plain(only, {});
+  EXPECT_EQ(Selector::name(problem, plain.run(problem, buffers).choice), kUnnamed) << "no model of this GPU";
+  Dispatcher refining(only, {.refine = {.top = 2, .seconds = 5}});
+  const Choice refined = refining.run(problem, buffers).choice;
+  EXPECT_EQ(Selector::name(problem, refined), kSecond);
+  EXPECT_NEAR(refined.time_us, 200, 1e-6);
+}
 
 TEST_F(Listed, TheBestOfTheLibrarysListIsChosenWhateverItsRelease) {
   const Selector selector = selector_of(model_of_tiles("t.listed"));
