@@ -44,12 +44,14 @@ std::optional<Guard> guard_from_json(const Json& json) {
 
 Json listed_kinds_json(std::span<const AlgorithmKind> kinds) {
   Json json = Json::array();
-  for (const AlgorithmKind& kind : kinds)
+  for (const AlgorithmKind& kind : kinds) {
     json.push_back({{"tile_k", kind.tile_k},
                     {"stages", kind.stages},
                     {"cluster_m", kind.cluster_m},
                     {"cluster_n", kind.cluster_n},
                     {"tiled", kind.tiled}});
+    if (kind.engine > 0) json.back()["engine"] = kind.engine;
+  }
   return json;
 }
 
@@ -58,7 +60,7 @@ std::vector<AlgorithmKind> listed_kinds_from_json(const Json& json) {
   for (const Json& kind : json)
     kinds.push_back({kind.at("tile_k").get<double>(), kind.at("stages").get<double>(),
                      kind.at("cluster_m").get<double>(), kind.at("cluster_n").get<double>(),
-                     kind.at("tiled").get<bool>()});
+                     kind.at("tiled").get<bool>(), kind.value("engine", 0.0)});
   return kinds;
 }
 

@@ -157,9 +157,31 @@ TEST(ConvSchema, DescribesTheBlocksOfEachMember) {
     EXPECT_EQ(row[schema.index("tile_m")], c.tile_m) << c.config;
     EXPECT_EQ(row[schema.index("blocks")], c.blocks) << c.config;
     EXPECT_EQ(row[schema.index("k_steps")], c.k_steps) << c.config;
-    EXPECT_EQ(row[schema.index("suggestion")], 0) << c.config;
+    EXPECT_TRUE(std::isnan(row[schema.index("listed")])) << c.config;
+    EXPECT_EQ(row[schema.index("engine")], 0) << c.config;
     EXPECT_GT(row[schema.index("analytic_time_us")], 3) << c.config;
   }
+}
+
+TEST(ConvSchema, KnowsPlaceEngineAndKnobsOfWhatCudnnLists) {
+  const Device h200 = device_preset("h200");
+  const Schema& schema = Schema::find("conv_nvidia");
+  const auto features = [&](const char* config) {
+    const NamedConfig named = parse_config_name(fmt::format("cudnn_conv_fwd_bf16_nhwgc_{}", config));
+    const KernelConfig joint = joint_config(provider("nvidia_conv").space(Op::conv_fwd), named.config);
+    std::vector<double> row(schema.size());
+    schema.evaluate(strided(Op::conv_fwd), h200, joint,
+                    provider("nvidia_conv").traits(named.signature, joint, h200), row);
+    std::vector<double> some;
+    for (const char* const id : {"listed", "engine", "engine_tile", "engine_stages"})
+      some.push_back(row[schema.index(id)]);
+    return some;
+  };
+  EXPECT_EQ(features("v91400__suggestion3_e45_tile_size0_kblock3_stages4"),
+            (std::vector<double>{3, 46, 1, 5}));
+  const auto unnamed = features("v0__suggestion1");
+  EXPECT_EQ(unnamed[0], 1);
+  EXPECT_EQ(unnamed[1], 0) << "the library was not asked";
 }
 
 TEST(ConvSchema, IsTheDefaultOfProvidersWithoutOneOfTheirOwn) {

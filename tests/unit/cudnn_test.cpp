@@ -288,9 +288,9 @@ TEST_F(CudnnTest, HarvestIsWrittenAsRuleSetsThatReadBack) {
     const auto configs = [&](const std::string& rules, const std::string& filter = "") {
       return enumerate({"cudnn", signature, device_preset("h200"), rules, filter}).configs.size();
     };
-    EXPECT_EQ(configs("default"), 10u);
-    EXPECT_EQ(configs(path + ":harvested"), 10u + 6);
-    EXPECT_EQ(configs(path), 10u + 6 + 3);
+    EXPECT_EQ(configs("default"), 16u);
+    EXPECT_EQ(configs(path + ":harvested"), 16u + 6);
+    EXPECT_EQ(configs(path), 16u + 6 + 3);
     EXPECT_EQ(configs(path, "c.suggestion == 0 and deterministic"), 9u);
   }
   EXPECT_EQ(harvest({conv("conv_fwd:3x8x6x6:8x3x3:bf16")}, {.deterministic = true})[0].suggested.size(), 6u);

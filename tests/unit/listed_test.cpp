@@ -130,6 +130,23 @@ constexpr const char* kSecond =
 constexpr const char* kThird =
     "cublaslt_gemm_bf16_rcr_v130200__suggestion3_a66_256x64x64_st0_s1_none_w0_o0_any_c1x1";
 
+TEST(AlgorithmKinds, AnEngineOfCudnnIsAKindByItself) {
+  const auto kind = [](const std::string& name) {
+    const NamedConfig named = parse_config_name(name);
+    return kind_of(
+        provider(named.config.space->provider).traits(named.signature, named.config, device_preset("h200")));
+  };
+  const std::string cudnn = "cudnn_conv_fwd_bf16_nhwgc_v91400__";
+  const AlgorithmKind engine = kind(cudnn + "suggestion1_e45_tile_size0_stages4");
+  EXPECT_EQ(engine, kind(cudnn + "suggestion4_e45_tile_size3_stages2"));
+  EXPECT_NE(engine, kind(cudnn + "suggestion1_e47_tile_size0_stages4"));
+  EXPECT_EQ(kind(kSecond).engine, 0) << "the library says the tile";
+
+  ModelData data = model_of_tiles("t.listed").data();
+  data.listed_kinds = {engine, kind(kSecond)};
+  EXPECT_EQ(Model::parse(Model(data).bytes()).data().listed_kinds, data.listed_kinds);
+}
+
 TEST(ModelOfAGpu, ReadsTheFactsOfTheGpuThatItAnswersFor) {
   const Device h100 = device_preset("h100");
   Device small = h100;

@@ -135,9 +135,11 @@ class CudnnProvider final : public Provider {
     t.packs_a = t.packs_b = 0;
     t.kind = 0;
     // Only the first list is asked about a problem that is decided anew (cudnn_suggestions).
-    if (c.mode == CudnnMode::a) t.suggestion = c.is_named() ? 0 : c.suggestion;
+    if (c.mode == CudnnMode::a) {
+      t.suggestion = c.is_named() ? 0 : c.suggestion;
+      if (c.suggestion > 0) t.listed = c.suggestion;
+    }
     if (!c.is_named()) return t;  // the library may suggest a different engine for each problem
-    if (c.suggestion > 0) t.listed = c.suggestion;
     // Knob values number the engine's own tiles, stages and clusters: their sizes are unknown.
     t.algorithm = c.engine - 1;
     t.variant = c.knob[1] > 0 ? c.knob[1] - 1 : Traits::unknown;
