@@ -160,9 +160,9 @@ void setup_tune(CLI::App& verb) {
                      ->default_str("gemm"),
                  [](const std::string& text) { index_of_word("operation", text, op_words()); });
   offer_words(op, op_words());
-  CLI::Option* const backend = verb.add_option("--backend", request.backend,
-                                               "where to measure: cpu, or cuda for GEMMs of an NVIDIA GPU")
-                                   ->capture_default_str();
+  CLI::Option* const backend =
+      verb.add_option("--backend", request.backend, "where to measure: cpu, or cuda for an NVIDIA GPU")
+          ->capture_default_str();
   offer_words(backend, backend_names());
   add_word_option(verb, "--dtype", request.dtype, "element type of A and B; on a CPU fp32");
   verb.add_option("--budget", request.budget_s,
@@ -173,7 +173,7 @@ void setup_tune(CLI::App& verb) {
       ->default_str("default; on a GPU what the library lists for each problem");
   check_words<Layout>(verb.add_option("--layout", options->layouts, "layouts to measure, comma-separated")
                           ->delimiter(',')
-                          ->default_str("all that CPU kernels take without copies; on a GPU rcr"));
+                          ->default_str("all that CPU kernels take without copies; of GEMMs on a GPU rcr"));
   check_words<Target>(
       verb.add_option("--targets", options->targets,
                       "what to learn: tflops|latency|bandwidth|relative|rank, comma-separated")
@@ -194,8 +194,8 @@ void setup_tune(CLI::App& verb) {
       "your problems, sets or files (kscout problems --from-log): measured first; the model is evaluated "
       "on them, weighted by calls");
   add_text_option(verb, "--against",
-                  "what your program uses today, for --problems: default|openblas|onednn|cublaslt",
-                  "default: the rule set's default config; on a GPU cublaslt",
+                  "what your program uses today, for --problems: default|openblas|onednn|cublaslt|cudnn",
+                  "default: the rule set's default config; on a GPU cublaslt, cudnn for convolutions",
                   [options](const std::string& text) { options->request.against = parse<Against>(text); });
   verb.add_option(
           "--max-load", request.max_load,
@@ -212,7 +212,7 @@ void setup_tune(CLI::App& verb) {
       ->capture_default_str();
   verb.add_option("--schema", request.schema,
                   "feature schema, or FILE.toml with one of your own, of every operation")
-      ->default_str("gemm, on a GPU gemm_gpu; conv_cpu for convolutions");
+      ->default_str("gemm, on a GPU gemm_gpu; conv_cpu for convolutions, on a GPU conv_nvidia");
   verb.add_option("--seed", request.seed, "seed of problems and their order")->capture_default_str();
   verb.add_flag("--replace", request.replace, "install the new model even if it is worse");
   verb.add_flag("--restart", request.restart,
@@ -237,7 +237,8 @@ void setup_tune(CLI::App& verb) {
       "  kscout tune --budget 60\n"
       "  kscout tune --op gemm,conv_fwd --budget 600\n"
       "  kscout tune --problems shapes.txt --against openblas --budget 600\n"
-      "  kscout tune --backend cuda --dtype bf16 --budget 600");
+      "  kscout tune --backend cuda --dtype bf16 --budget 600\n"
+      "  kscout tune --backend cuda --dtype bf16 --op conv_fwd,conv_bwd_data,conv_bwd_weight --budget 1500");
   verb.callback([options, op] { tune_verb(*options, op->count() > 0); });
 }
 

@@ -114,18 +114,21 @@ void print_own(const OwnResult& own) {
   fmt::print("today      {}{}\n", own.today, library_text(own.library));
   if (!own.refused.empty()) fmt::print("refused    not compared with {}: {}\n", own.today, own.refused);
   fmt::print("\n");
-  const bool before = own.all.before_us.has_value();
-  std::vector<std::string> names{"ms of all calls", "problems", "calls",  "today",
-                                 "KernelScout",     "fastest",  "speedup"};
-  if (before) names.insert(names.end() - 1, "model before");
+  const bool before = own.all.before_us.has_value(), best_of_8 = own.all.best_of_8_us.has_value();
+  std::vector<std::string> names{"ms of all calls", "problems", "calls", "today"};
+  if (best_of_8) names.push_back("best of 8");
+  names.insert(names.end(), {"KernelScout", "fastest"});
+  if (before) names.push_back("model before");
+  names.push_back("speedup");
   Table table({names.begin(), names.end()});
   const auto add = [&](std::string_view which, const CallTimes& times) {
     const auto ms = [](double us) {
       return Cell{std::isnan(us) ? "-" : fmt::format("{:.4g}", us * 1e-3), false};
     };
-    std::vector<Cell> cells{text(which),         number(static_cast<std::int64_t>(times.problems)),
-                            number(times.calls), ms(times.today_us),
-                            ms(times.model_us),  ms(times.oracle_us)};
+    std::vector<Cell> cells{text(which), number(static_cast<std::int64_t>(times.problems)),
+                            number(times.calls), ms(times.today_us)};
+    if (best_of_8) cells.push_back(ms(times.best_of_8_us.value_or(0)));
+    cells.insert(cells.end(), {ms(times.model_us), ms(times.oracle_us)});
     if (before) cells.push_back(ms(times.before_us.value_or(0)));
     const double speedup = times.speedup();
     cells.push_back(Cell{std::isnan(speedup) ? "-" : fmt::format("{:.2f}", speedup), false});
@@ -141,6 +144,7 @@ Json own_json(const OwnResult& own) {
     return Json{{"problems", of.problems},
                 {"calls", of.calls},
                 {"today_us", std::isnan(of.today_us) ? Json(nullptr) : Json(of.today_us)},
+                {"best_of_8_us", of.best_of_8_us ? Json(*of.best_of_8_us) : Json(nullptr)},
                 {"kernelscout_us", of.model_us},
                 {"fastest_us", of.oracle_us},
                 {"model_before_us", of.before_us ? Json(*of.before_us) : Json(nullptr)}};

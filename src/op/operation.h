@@ -111,7 +111,7 @@ struct ProblemSetInfo {
 /// The problems that `kscout tune` measures.
 struct TuningRequest {
   Op op = Op::gemm;
-  DType dtype = DType::fp32;  ///< of GEMMs; other operations are tuned in fp32
+  DType dtype = DType::fp32;  ///< of GEMMs and convolutions; other operations are tuned in fp32
   std::set<Layout> layouts;
   double max_gflop, max_bytes;  ///< of one problem
   std::size_t count;            ///< roughly that many sizes of each source

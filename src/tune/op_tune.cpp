@@ -37,6 +37,9 @@ constexpr Protocol kThrifty{.contenders = 24, .rounds = 10, .rounds_budget_us = 
 constexpr Protocol kThriftyOnGpu{
     .cache = CacheState::cold, .contenders = 24, .rounds = 10, .rounds_budget_us = 5e4};
 
+/// For building the kernels of one problem; those that take longer are not worth it.
+constexpr int kCompileBudgetS = 3;
+
 /// Of problems with longer calls a few configs are measured, because more problems are worth more.
 constexpr double kFewAboveUs = 50;
 /// A sweep of a stage takes this long at least; a share of the budget below this stays unused.
@@ -106,7 +109,7 @@ OpTune::OpTune(Op op, const TuneRequest& options, const TuneProgress& progress, 
       device_(device),
       target_(checked_target(op, options, device)),
       folder_(target_),
-      provider_(kscout::backend(options.backend).provider_for(op)),
+      provider_(options.provider_for(op)),
       budget_s_(share_s) {
   if (options_.restart && folder_.clear())
     note(fmt::format("removed the measurements in {}", folder_.path().string()));
@@ -122,9 +125,12 @@ OpTune::OpTune(Op op, const TuneRequest& options, const TuneProgress& progress, 
   for (const Problem& problem : known) layouts.insert(signature_of(problem).layout);
   check_comparable(layouts);
   own_ = computable(options_.own_problems(op_));
+  const auto own = own_left();
+  if (!own.empty()) own_plan_ = plan_for(own, 0);
   const auto stages = stages_left();
-  plan_ = plan_for(stages.empty() ? std::vector<Problem>() : stages.front().problems, options_.max_problems);
-  if (const auto own = own_left(); !own.empty()) own_plan_ = plan_for(own, 0);
+  if (!stages.empty() || own.empty())  // without any problem it says so
+    plan_ =
+        plan_for(stages.empty() ? std::vector<Problem>() : stages.front().problems, options_.max_problems);
 }
 
 bool OpTune::lists() const { return options_.on_gpu() && options_.rules == kUsualRules; }
@@ -272,7 +278,7 @@ TunedOp OpTune::run(double budget_s) {
 
 void OpTune::evaluate_own_problems(TunedOp& done, const MeasurementTable& measured) const {
   OwnRequest request{.problems = options_.own_problems(op_),
-                     .against = options_.compared_with(),
+                     .against = options_.compared_with(op_),
                      .rules = options_.rules,
                      .max_load = options_.max_load,
                      .before = installed_.model.string(),
@@ -397,6 +403,7 @@ void OpTune::measure(SweepPlan plan, double budget_s) {
                              .workers = options_.on_gpu() ? measured_backend(options_.backend)->devices() : 1,
                              .budget_s = budget_s,
                              .whole_problems = true,
+                             .compile_budget_s = kCompileBudgetS,
                              .stop = progress_.stop});
   if (report.ended == "interrupted") throw TuneStopped{folder_.path()};
   tables_.push_back(read_sweep(folder));

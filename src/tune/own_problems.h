@@ -25,15 +25,19 @@
 namespace kscout {
 
 /// What an application uses today.
-enum class Against : std::uint8_t { default_config, openblas, onednn, cublaslt };
+enum class Against : std::uint8_t { default_config, openblas, onednn, cublaslt, cudnn };
 template <>
 struct EnumWords<Against> {
   static constexpr std::string_view what = "comparison";
-  static constexpr std::array<std::string_view, 4> words = {"default", "openblas", "onednn", "cublaslt"};
+  static constexpr std::array<std::string_view, 5> words = {"default", "openblas", "onednn", "cublaslt",
+                                                            "cudnn"};
 };
 
 /// Whether it is a library of the CPU, which is timed after the sweep.
 bool is_blas(Against against);
+
+/// NVIDIA's library for an operation, whose first suggestion an application uses today.
+constexpr Against library_of(Op op) { return op == Op::gemm ? Against::cublaslt : Against::cudnn; }
 
 /// Sums over problems, each with its calls. Only problems of which every time is known count.
 struct CallTimes {
@@ -41,6 +45,9 @@ struct CallTimes {
   double calls = 0;
   double today_us = 0;  ///< NaN: the comparison was refused
   double model_us = 0, oracle_us = 0;
+  /// With the fastest of the library's first eight suggestions of each problem, as cudnn.benchmark finds it;
+  /// nothing for other comparisons.
+  std::optional<double> best_of_8_us = {};
   std::optional<double> before_us = {};  ///< with the choices of the model before; nothing without one
 
   /// How many times as fast as today.

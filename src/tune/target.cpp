@@ -16,7 +16,7 @@ namespace kscout {
 namespace fs = std::filesystem;
 
 Schema tune_schema(Op op, const TuneRequest& options, bool after_shared) {
-  const std::string provider(kscout::backend(options.backend).provider_for(op));
+  const std::string provider = options.provider_for(op);
   if (options.schema.empty()) {
     const DeviceKind kind = options.on_gpu() ? DeviceKind::gpu : DeviceKind::cpu;
     const std::string usual =
@@ -56,7 +56,7 @@ fs::path target_of(Op op, const TuneRequest& options, const Device& device) {
 }  // namespace
 
 fs::path checked_target(Op op, const TuneRequest& options, const Device& device) {
-  find_rules(kscout::backend(options.backend).provider_for(op), op, options.rules);
+  find_rules(options.provider_for(op), op, options.rules);
   tune_schema(op, options, false);
   fs::path target = target_of(op, options, device);
   check_model_folder(target);

@@ -39,9 +39,9 @@ void check_backend(const TuneRequest& request) {
   if (request.backend != "cuda")
     fail(Errc::invalid_argument, "--backend {}: kscout tune measures on cpu or cuda", request.backend);
   for (const Op op : request.ops) {
-    if (op == Op::gemm) continue;
+    if (op == Op::gemm || is_direction(op)) continue;
     fail(Errc::invalid_argument,
-         "--op {}: on a GPU kscout tune is for gemm; use kscout harvest, sweep and train for others",
+         "--op {}: on a GPU kscout tune is for gemm and convolutions; use kscout sweep and train for others",
          word(op));
   }
 }
@@ -62,7 +62,7 @@ void check_request(const TuneRequest& request) {
          word(*request.against));
   for (const Op op : ops) {
     if (request.problems.empty()) break;
-    check_against(request.compared_with(), op, request.backend);
+    check_against(request.compared_with(op), op, request.backend);
     if (request.own_problems(op).empty())
       fail(Errc::invalid_argument,
            "--problems: none of the {} problems is a {} of {}; name other operations with --op, "
@@ -79,13 +79,14 @@ void check_request(const TuneRequest& request) {
 
 /// The comparison with a library of the CPU comes after all measuring: says early that it may be refused.
 void warn_before_comparison(const TuneRequest& request, const TuneProgress& progress) {
-  if (!progress.note || request.problems.empty() || !is_blas(request.compared_with())) return;
+  if (!progress.note || request.problems.empty() || !is_blas(request.compared_with(request.ops.front())))
+    return;
   const std::string busy = busy_text(load_during(wait_a_second), request.max_load);
   if (busy.empty()) return;
   progress.note(
       fmt::format("warning: {}. The comparison with {}, after the measuring, is refused on a busy "
                   "machine",
-                  busy, word(request.compared_with())));
+                  busy, word(request.compared_with(request.ops.front()))));
 }
 
 }  // namespace
@@ -97,7 +98,7 @@ std::set<Layout> TuneRequest::layouts_of(Op op) const {
   }
   if (wanted.empty()) {
     const auto all = operation(op).tuned_layouts;
-    wanted.insert(all.begin(), on_gpu() ? all.begin() + 1 : all.end());
+    wanted.insert(all.begin(), on_gpu() && op == Op::gemm ? all.begin() + 1 : all.end());
   }
   for (const Problem& problem : problems) {
     const Layout layout = signature_of(problem).layout;
@@ -112,6 +113,11 @@ std::vector<Problem> TuneRequest::own_problems(Op op) const {
     if (problem.op() == op && signature_of(problem).dtype_a == dtype) own.push_back(problem);
   }
   return merge_equal(own);
+}
+
+std::string TuneRequest::provider_for(Op op) const {
+  if (on_gpu() && is_direction(op)) return "nvidia_conv";
+  return std::string(kscout::backend(backend).provider_for(op));
 }
 
 TuneResult tune(const TuneRequest& asked, const TuneProgress& progress) {

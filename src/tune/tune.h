@@ -29,7 +29,7 @@ inline constexpr const char* kUsualRules = "default";
 /// Names of options in messages are those of `kscout tune`.
 struct TuneRequest {
   std::vector<Op> ops = {Op::gemm};  ///< in this order, each once
-  std::string backend = "cpu";       ///< or "cuda", which tunes GEMMs
+  std::string backend = "cpu";       ///< or "cuda", which tunes GEMMs and convolutions
   DType dtype = DType::fp32;         ///< of A; on a CPU fp32
   double budget_s = 120;             ///< of all operations together
   double held_out = 0.3;             ///< share of the sizes held out for the evaluation
@@ -56,15 +56,17 @@ struct TuneRequest {
   double max_load = kMaxBusyShare;
   std::optional<Against> against = {};  ///< nothing: the default config; on a GPU the library's first choice
 
-  /// The layouts to measure of an operation: those of `layouts` that it has, else its defaults; on a GPU the
-  /// first of them. In addition those of `problems`.
+  /// The layouts to measure of an operation: those of `layouts` that it has, else its defaults; of GEMMs on a
+  /// GPU the first of them. In addition those of `problems`.
   std::set<Layout> layouts_of(Op op) const;
   /// Those of `problems` that are of an operation, each once, with the calls of equal ones added up.
   std::vector<Problem> own_problems(Op op) const;
-  Against compared_with() const {
-    return against.value_or(on_gpu() ? Against::cublaslt : Against::default_config);
+  Against compared_with(Op op) const {
+    return against.value_or(on_gpu() ? library_of(op) : Against::default_config);
   }
   bool on_gpu() const { return backend != "cpu"; }
+  /// The provider whose kernels are measured: of convolutions on a GPU KernelScout's beside the library's.
+  std::string provider_for(Op op) const;
 };
 
 /// The evaluation of both models on the problems that neither was trained on.

@@ -216,6 +216,7 @@ class ConvOperation final : public StructOperation<ConvProblem> {
   /// Layers of networks and random convolutions.
   std::vector<std::vector<Problem>> tuning_problems(const TuningRequest& request) const override {
     ProblemSetRequest wanted{.set = "conv_networks",
+                             .dtype = request.dtype,
                              .max_gflop = request.max_gflop,
                              .max_bytes = request.max_bytes,
                              .count = request.count,
