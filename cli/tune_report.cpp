@@ -61,12 +61,13 @@ std::string plural(std::size_t count, std::string_view noun) {
 
 /// The model's choices beside those of the library alone.
 void print_against_library(const ModelEvaluation& evaluation) {
-  const auto& against = evaluation.against_suggestion;
-  if (!against) return;
+  if (evaluation.against_suggestion.empty()) return;
+  const AgainstSuggestion& against = evaluation.against_suggestion.front();
   fmt::print(
       "\nlibrary    {:.3f} times the speed of the library's first choice on {} (geometric mean; p10 {:.3f}, "
       "worst {:.3f})\n",
-      against->geomean, plural(against->problems, "held-out problem"), against->p10, against->min);
+      against.first.geomean, plural(against.problems, "held-out problem"), against.first.p10,
+      against.first.min);
 }
 
 std::vector<std::string_view> words_of(const std::set<Layout>& layouts) {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <set>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -57,30 +58,68 @@ void apply_guard(const Model& model, const Problem& problem, Target target,
   scores.confidence = Measurement::unknown;
 }
 
-/// The picks against the first suggestion; nothing when none was measured.
-std::optional<AgainstSuggestion> against_suggestion(const Evaluation& evaluation, const CompactTable& table) {
-  std::unordered_map<Problem, double> suggested;
-  for (std::size_t p = 0; p < table.problems.size(); ++p) {
-    table.for_each_row(p, [&](std::uint32_t config, const Measurement& measured, std::uint32_t) {
-      if (measured.time_us > 0 && is_first_suggestion(table.configs[config]))
-        suggested.try_emplace(table.problems[p], measured.time_us);  // the last pass
-    });
-  }
-  AgainstSuggestion result;
-  std::vector<double> ratios;
+/// Times of the library's own choices for a problem.
+struct SuggestedTimes {
+  double first_us = Measurement::unknown, best_of_8_us = Measurement::unknown;
+};
+
+Speeds speeds_of(std::vector<double> ratios) {
+  Speeds speeds{.min = std::ranges::min(ratios)};
+  for (const double ratio : ratios) speeds.geomean += std::log(ratio);
+  speeds.geomean = std::exp(speeds.geomean / static_cast<double>(ratios.size()));
+  speeds.p10 = quantile(std::move(ratios), 0.1);
+  return speeds;
+}
+
+/// The picks against the library's own choices, on the problems of a kind; nothing where none was measured.
+std::optional<AgainstSuggestion> against_suggestion(
+    const Evaluation& evaluation, const std::unordered_map<Problem, SuggestedTimes>& suggested,
+    std::string_view kind) {
+  AgainstSuggestion result{.kind = std::string(kind)};
+  std::vector<double> first, best_of_8;
+  double library_us = 0, picks_us = 0;
   for (const ProblemResult& of : evaluation.results) {
+    if (!kind.empty() && operation(of.problem.kind()).kind_of(of.problem) != kind) continue;
     const auto found = suggested.find(of.problem);
-    if (found == suggested.end() || of.picks.empty() || !(of.picks[0].measured.time_us > 0)) continue;
-    ratios.push_back(found->second / of.picks[0].measured.time_us);
-    result.geomean += std::log(ratios.back());
+    if (found == suggested.end() || of.picks.empty()) continue;
+    const double pick_us = of.picks[0].measured.time_us;
+    const auto [first_us, best_of_8_us] = found->second;
+    if (!(pick_us > 0 && first_us > 0)) continue;
+    first.push_back(first_us / pick_us);
+    best_of_8.push_back(best_of_8_us / pick_us);
+    library_us += of.problem.weight() * best_of_8_us;
+    picks_us += of.problem.weight() * pick_us;
+    result.fastest += std::log(std::fmax(first_us / of.oracle_measured.time_us, 1.0));
     result.same += is_first_suggestion(of.picks[0].config);
   }
-  if (ratios.empty()) return std::nullopt;
-  result.problems = ratios.size();
-  result.geomean = std::exp(result.geomean / static_cast<double>(ratios.size()));
-  result.min = std::ranges::min(ratios);
-  result.p10 = quantile(std::move(ratios), 0.1);
+  if (first.empty()) return std::nullopt;
+  result.problems = first.size();
+  result.first = speeds_of(std::move(first));
+  result.best_of_8 = speeds_of(std::move(best_of_8));
+  result.fastest = std::exp(result.fastest / static_cast<double>(result.problems));
+  result.all_calls = library_us / picks_us;
   return result;
+}
+
+/// ModelEvaluation::against_suggestion.
+std::vector<AgainstSuggestion> against_suggestion(const Evaluation& evaluation, const CompactTable& table) {
+  std::unordered_map<Problem, SuggestedTimes> suggested;
+  std::set<std::string> kinds = {""};
+  for (std::size_t p = 0; p < table.problems.size(); ++p) {
+    const Problem& problem = table.problems[p];
+    kinds.insert(std::string(operation(problem.kind()).kind_of(problem)));
+    table.for_each_row(p, [&](std::uint32_t config, const Measurement& measured, std::uint32_t) {
+      const std::int32_t place = suggestion_place(table.configs[config]);
+      if (!(measured.time_us > 0) || place < 1 || place > 8) return;
+      SuggestedTimes& times = suggested[problem];
+      if (place == 1 && !(times.first_us > 0)) times.first_us = measured.time_us;  // the last pass
+      times.best_of_8_us = std::fmin(times.best_of_8_us, measured.time_us);
+    });
+  }
+  std::vector<AgainstSuggestion> all;
+  for (const std::string& kind : kinds)
+    if (auto one = against_suggestion(evaluation, suggested, kind)) all.push_back(*std::move(one));
+  return all;
 }
 
 /// Turns the model into a scorer. Configs that a selector would score come first, among them those outside

@@ -31,11 +31,20 @@ struct ModelEvaluationOptions {
   std::optional<CompactTable> training;  ///< dataset on which static baselines are chosen
 };
 
-/// Speeds of the picks divided by those of the library's first suggestion, on problems that have both.
-struct AgainstSuggestion {
-  std::size_t problems = 0;
-  std::size_t same = 0;  ///< picks that are the suggestion
+/// Speeds over some problems.
+struct Speeds {
   double geomean = 0, p10 = 0, min = 0;
+};
+
+/// Speeds of the picks divided by those of the library's own choices, on problems where both were measured.
+struct AgainstSuggestion {
+  std::string kind = {};  ///< of the problems (Operation::kind_of); empty: all
+  std::size_t problems = 0;
+  std::size_t same = 0;   ///< picks that are the first suggestion
+  Speeds first = {};      ///< over the first suggestion
+  Speeds best_of_8 = {};  ///< over the fastest of the first eight, as cudnn.benchmark finds it
+  double fastest = 0;     ///< of the fastest measured config over the first suggestion, geometric mean
+  double all_calls = 0;   ///< time of all calls with the best of eight over that with the picks
 };
 
 struct ModelEvaluation {
@@ -54,7 +63,8 @@ struct ModelEvaluation {
   std::optional<Summary> all_scored;
   std::size_t shortlisted = 0;  ///< number of configs that get exact scores; 0: all
   std::vector<Baseline> baselines;
-  std::optional<AgainstSuggestion> against_suggestion;  ///< nothing when no suggestion was measured
+  /// Of all problems, then of each kind; empty when no suggestion was measured.
+  std::vector<AgainstSuggestion> against_suggestion;
 };
 
 /// Throws what Model::load and evaluate throw; invalid_argument when the model was trained on every problem,

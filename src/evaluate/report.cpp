@@ -142,13 +142,18 @@ std::string evaluation_json(const ModelEvaluation& e, std::size_t worst) {
                          {"mean_loss", percent(e.all_scored->mean - e.evaluation.overall.mean)},
                          {"p10_loss", percent(e.all_scored->p10 - e.evaluation.overall.p10)}};
   }
-  json["against_suggestion"] = nullptr;
-  if (const auto& against = e.against_suggestion) {
-    json["against_suggestion"] = {{"problems", against->problems},
-                                  {"picks_of_suggestion", against->same},
-                                  {"geomean", against->geomean},
-                                  {"p10", against->p10},
-                                  {"min", against->min}};
+  json["against_suggestion"] = Json::array();
+  for (const AgainstSuggestion& against : e.against_suggestion) {
+    const auto speeds = [](const Speeds& of) {
+      return Json{{"geomean", of.geomean}, {"p10", of.p10}, {"min", of.min}};
+    };
+    json["against_suggestion"].push_back({{"kind", against.kind},
+                                          {"problems", against.problems},
+                                          {"picks_of_suggestion", against.same},
+                                          {"first", speeds(against.first)},
+                                          {"best_of_8", speeds(against.best_of_8)},
+                                          {"fastest_over_first", against.fastest},
+                                          {"all_calls", against.all_calls}});
   }
   json["slices"] = Json::array();
   for (const Slice& slice : e.evaluation.slices) {

@@ -331,11 +331,12 @@ Json summary_json(const Choices& choices) {
       fmt::format("{:.0f} % of the choices are the fastest kernel, another {:.0f} % equal it within the "
                   "noise of the measurement.",
                   100 * s.hit_rate[0], share(static_cast<double>(s.ties))));
-  if (const auto& against = model->against_suggestion) {
+  if (!model->against_suggestion.empty()) {
+    const AgainstSuggestion& against = model->against_suggestion.front();
     sentences.push_back(fmt::format(
         "The choices run {:.2f} times as fast as the library's first suggestion (geometric mean of {} "
         "problems; one in ten at most {:.2f} times, worst {:.2f} times).",
-        against->geomean, with_commas(against->problems), against->p10, against->min));
+        against.first.geomean, with_commas(against.problems), against.first.p10, against.first.min));
   }
   if (const Calibration& c = choices.evaluation.calibration; c.rows > 0)
     sentences.push_back(
