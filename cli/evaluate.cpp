@@ -108,8 +108,7 @@ void print_head(const ModelEvaluation& e) {
   if (e.evaluation.without_oracle) fmt::print("; {} without an ok row", e.evaluation.without_oracle);
   fmt::print(
       "\n\nefficiency in percent of the fastest measured config, over problems; regret: percent that the "
-      "pick "
-      "takes longer, mean and P95\n\n");
+      "pick takes longer, mean and P95\n\n");
 }
 
 /// The picks beside the library's own choices, of each kind where there are several.
