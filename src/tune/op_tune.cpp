@@ -12,6 +12,7 @@
 
 #include "core/device_facts.h"
 #include "core/fail.h"
+#include "core/indexing.h"
 #include "core/owners.h"
 #include "evaluate/baselines.h"
 #include "evaluate/reference_problems.h"
@@ -50,9 +51,6 @@ constexpr std::size_t kMaxThreads = 8, kRowsPerThread = 10000;
 /// Other choices than the library's first suggestion must be worth their risk (docs/bench/models_h200.md).
 const Handicap kHandicapOfOthers = {"c.suggestion != 1", 0.02};
 
-/// Seed of the hash that holds problems out. --seed does not change these problems. A smaller --held-out
-/// releases some, and new models train on them. Models are compared on problems that neither was trained on.
-constexpr std::uint64_t kHeldOutSeed = 1751477348;
 /// Min common problems of two models; fewer do not show which model is better.
 constexpr std::size_t kMinCompared = 10;
 /// The same against the model for any CPU: a short tune holds few problems out.
@@ -85,11 +83,16 @@ std::size_t groups_in(const MeasurementTable& table, SplitBy by) {
   return groups.size();
 }
 
-/// What is missing for a model; empty when nothing is.
+/// What is missing for a model; empty when nothing is. The model has no family for a signature, a layout for
+/// example, that only held-out problems have: those do not count.
 std::string missing_for_model(Op op, const TableParts& parts) {
   const Operation& of = operation(op);
+  const std::vector<Signature> trained = signatures_of(parts.training.problems);
+  const MeasurementTable evaluated = table_of_problems(parts.held_out, [&](const Problem& problem) {
+    return std::ranges::find(trained, signature_of(problem)) != trained.end();
+  });
   const std::size_t training = groups_in(parts.training, of.tune_split),
-                    held_out = groups_in(parts.held_out, of.tune_split);
+                    held_out = groups_in(evaluated, of.tune_split);
   if (training >= 2 && held_out >= 1) return {};
   return fmt::format("{} {}s to train on and {} to evaluate on, at least 2 and 1 are needed", training,
                      of.split_noun, held_out);

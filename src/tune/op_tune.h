@@ -18,6 +18,10 @@
 
 namespace kscout {
 
+/// Seed of the hash that holds problems out. --seed does not change these problems. A smaller --held-out
+/// releases some, and new models train on them. Models are compared on problems that neither was trained on.
+inline constexpr std::uint64_t kHeldOutSeed = 1751477348;
+
 class OpTune {
  public:
   /// Locks the op's folder, reads what an earlier tune left there, and plans the sweep for about `share_s`

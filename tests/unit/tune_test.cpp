@@ -17,6 +17,7 @@
 #include "support/expect_error.h"
 #include "support/paths.h"
 #include "support/temporary_folder.h"
+#include "tune/op_tune.h"
 
 namespace kscout {
 namespace {
@@ -190,6 +191,30 @@ TEST(Tune, GoesOnUntilThereIsEnoughForAModel) {
   const TuneResult result = tune(small_tune(folder / "model"), {.sweep = sweep});
   EXPECT_GT(sweeps, kBusy);
   EXPECT_GT(result.tuned.front().training_problems, 0u);
+}
+
+TEST(Tune, HeldOutProblemsOfALayoutThatIsNotTrainedAreNotEnough) {
+  const test::TemporaryFolder folder;
+  const TuneRequest request = small_tune(folder / "model");
+  constexpr int kApart = 8;
+  int sweeps = 0;
+  const auto sweep = [&](const SweepPlan& whole, const SweepOptions& options) {
+    if (++sweeps > kApart) return run_sweep(whole, options);
+    SweepPlan plan = whole;
+    plan.problems.clear();
+    plan.candidates.clear();
+    for (std::size_t p = 0; p < whole.problems.size(); ++p) {
+      const Problem& problem = whole.problems[p];
+      const bool is_held_out = group_fraction(problem, kHeldOutSeed, SplitBy::sizes) < request.held_out;
+      if (is_held_out != (signature_of(problem).layout == Layout::rcr)) continue;
+      plan.problems.push_back(problem);
+      plan.candidates.push_back(whole.candidates[p]);
+    }
+    return run_sweep(plan, options);
+  };
+  const TuneResult result = tune(request, {.sweep = sweep});
+  EXPECT_GT(sweeps, kApart);
+  EXPECT_FALSE(result.tuned.front().verdict.candidate.evaluation.results.empty());
 }
 
 TEST(Tune, StopsWhenAskedAndKeepsTheSweep) {
