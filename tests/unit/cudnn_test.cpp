@@ -469,6 +469,22 @@ TEST(CudnnFamily, RulesKnowTheWrongResultsOfARelease) {
   EXPECT_EQ(refusal("conv_bwd_weight:2x16x9x9:16x3x3:bf16", 47, 91900), "split-sums-rounded");
 }
 
+TEST(CudnnFamily, WrongGradientsOfOddOutputChannelsAreRefused) {
+  const Device h200 = device_preset("h200");
+  const auto refusal = [&](const char* text, const std::string& how) {
+    const ConvProblem problem = conv(text);
+    const KernelConfig config = parse_config_name("cudnn_conv_bwd_data_bf16_nhwgc_v91400__" + how).config;
+    const auto rule = refusing_rule(family_file("cudnn", problem.op).rules, problem, config, h200);
+    return rule ? rule->name : std::string();
+  };
+  const char* const odd = "conv_bwd_data:128x416x1x1:26x1x1:bf16";
+  for (const char* const how : {"e63_workspace1", "e63_workspace2", "suggestion1_e63_workspace1"})
+    EXPECT_EQ(refusal(odd, how), "odd-output-channels") << how;
+  for (const char* const how : {"e63_workspace0", "e67_tile_size5_tilek1_workspace1"})
+    EXPECT_EQ(refusal(odd, how), "") << how;
+  EXPECT_EQ(refusal("conv_bwd_data:128x416x1x1:32x1x1:bf16", "e63_workspace1"), "");
+}
+
 TEST(CudnnFamily, SumsRoundedInTheWorkspaceAreRefused) {
   const Device h200 = device_preset("h200");
   const auto refusal = [&](const char* text, const std::string& how) {
