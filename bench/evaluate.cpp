@@ -1,7 +1,9 @@
 // Measures how close the choices of the models for any CPU come to the fastest measured config, on the
-// held-out problems of each measured CPU, by size class.
+// held-out problems of each measured CPU, by size class; then how fast the choices of the H200's models of
+// convolutions are beside what cuDNN suggests.
 #include <algorithm>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -60,6 +62,20 @@ void evaluate_on(std::string_view op, const fs::path& table) {
   }
 }
 
+/// Speeds of the H200's picks on a table of data/, by kind of convolution.
+void beside_suggestions(std::string_view op, std::string_view table) {
+  const ModelEvaluation e = evaluate_model(fmt::format(KSCOUT_MODELS "/{}_bf16_h200", op),
+                                           read_compact({{fmt::format(KSCOUT_DATA "/{}", table)}}), {});
+  for (const AgainstSuggestion& one : e.against_suggestion) {
+    const std::string what = one.kind.empty() ? fmt::format("`{}` | all", table) : "| " + one.kind;
+    fmt::print("| {} | {} | {:.3f} | {:.3f} | {:.3f} | {:.3f} | {:.3f} | {:.3f} | {:.3f} |\n", what,
+               one.problems, one.fastest, one.first.geomean, one.first.p10, one.first.min,
+               one.best_of_8.geomean, one.best_of_8.p10, one.all_calls);
+    if (one.kind.empty() && table.find("networks") != table.npos)
+      fmt::print("RESULT evaluate.{}_h200_vs_cudnn {:.3f} x\n", op, one.first.geomean);
+  }
+}
+
 }  // namespace
 
 int main() {
@@ -70,6 +86,14 @@ int main() {
     for (const std::string_view op : kOps) {
       for (const fs::path& table : held_out_tables(op)) evaluate_on(op, table);
     }
+    fmt::print(
+        "\n| table | kind | problems | fastest over first | over first | P10 | worst | over best of 8 | P10 "
+        "| time of all calls |\n|---|---|---:|---:|---:|---:|---:|---:|---:|---:|\n");
+    for (const std::string_view set : {"networks", "joint"}) {
+      for (const std::string_view op : std::span(kOps).subspan(1))
+        beside_suggestions(op, fmt::format("{}_bf16_h200.{}_held_out.parquet", op, set));
+    }
+    beside_suggestions("conv_fwd", "conv_fwd_fp16_h200.joint_held_out.parquet");
   } catch (const kscout::Error& error) {
     fmt::print(stderr, "evaluate: {}\n", error.what());
     return 4;

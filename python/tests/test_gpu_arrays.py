@@ -90,7 +90,7 @@ check_convolutions(registry, "fp16", 2**-11, to_gpu, to_host, with_bias=cudnn, o
 x, w, y = (to_gpu(np.moveaxis(np.zeros(shape, np.float32), -1, 1)) for shape in ((1, 3, 3, 8), (4, 1, 1, 8), (1, 3, 3, 4)))
 b = to_gpu(np.zeros(4, np.float32))
 if not cudnn:
-    refused("no-epilogue", lambda: registry.conv2d(x, w, bias=b, out=y))
+    refused("cuDNN cannot be used", lambda: registry.conv2d(x, w, bias=b, out=y))
 refused("bias has shape (8,)", lambda: registry.conv2d(x, w, bias=to_gpu(np.zeros(8, np.float32)), out=y))
 refused("bias holds fp32", lambda: registry.conv2d(x, w, bias=OnGpu(np.zeros(4, np.float32)), out=y))
 refused("bias is in another memory", lambda: registry.conv2d(x, w, bias=b.array, out=y))

@@ -11,6 +11,7 @@
 #include "core/hash.h"
 #include "select/model.h"
 #include "support/cublaslt_list.h"
+#include "support/cudnn_list.h"
 #include "support/paths.h"
 
 namespace kscout {
@@ -92,9 +93,10 @@ Problem draw_grouped_gemm(Draw& draw, const Signature& of) {
   return make_grouped_gemm(SizeList(rows), n, k, of.dtype_a, of.layout);
 }
 
-/// Stands for the library's list: some algorithms, in an order that the problem decides.
+/// Stands for the library's list: some of its configs, in an order that the problem decides.
 std::vector<KernelConfig> listed(ProblemRef problem, std::size_t count) {
-  auto some = test::cublaslt_list(signature_of(problem).dtype_a);
+  const Signature of = signature_of(problem);
+  auto some = of.op == Op::gemm ? test::cublaslt_list(of.dtype_a) : test::cudnn_list(of.op);
   const std::uint64_t drawn = problem.value().hash();
   std::rotate(some.begin(), some.begin() + static_cast<std::ptrdiff_t>(drawn % some.size()), some.end());
   some.resize(std::min({count, some.size(), 1 + static_cast<std::size_t>(drawn >> 60)}));
