@@ -14,8 +14,8 @@ spandrel are added where these packages are installed. A network that fails is r
 convolution is the conv_bwd_data of the forward convolution that reads its output. A layer may read several images per input image
 (regions of interest, frames), so N may be above 1.
 
-`draw` writes OP.held_out.txt and OP.train.txt for the three directions. The key of a layer is (C, K, groups, filter). Keys in DATA's
-parquet files of the H200 keep their part; of the other keys, a hash holds out 30 %. `draw` needs pyarrow.
+`draw` writes OP.held_out.txt and OP.train.txt for the three directions. The key of a layer is (C, K, groups, filter). Of the keys that
+DATA's parquet files of the H200 do not hold, a hash holds out 30 %. `draw` needs pyarrow.
 """
 import argparse
 import collections
@@ -34,8 +34,8 @@ import sys
 OPS = ("conv_fwd", "conv_bwd_data", "conv_bwd_weight")
 BATCHES, BATCHES_3D = (1, 2, 4, 8, 16, 32, 64, 128, 256), (1, 2, 4, 8, 16)
 MAX_FLOP, MAX_BYTES = 400e9, 2e9
-HELD_OUT_SHARE, HELD_OUT_PROBLEMS, TRAINING_PROBLEMS, NEW_TRAINING_SHARE = 0.3, 240, 1000, 0.8
-HELD_OUT_OF_KIND, TRAINING_OF_KIND = 12, 40  # at least
+HELD_OUT_SHARE, HELD_OUT_PROBLEMS, HELD_OUT_OF_KIND = 0.3, 240, 12  # of a kind: at least
+TRAINING_KEYS = {"pointwise": 450, "squeeze": 150}  # at most; all of other kinds
 MAX_MEMORY = 10 << 30  # for models that need memory for their weights
 AXES = ("stride", "dilation", "pad")
 
@@ -424,15 +424,12 @@ def list_convs(options):
 # ---- draw
 
 def taken_keys(folder):
-    """Keys of training and of held-out problems that were measured."""
+    """Keys of problems that were measured."""
     import pyarrow.parquet
-    keys = {"train": set(), "held_out": set()}
-    for path in sorted(glob.glob(os.path.join(folder, "conv_*_h200*.parquet"))):
-        for part in keys:
-            if part in os.path.basename(path):
-                rows = pyarrow.parquet.read_table(path, columns=["c", "k", "g", "z", "y", "x"]).to_pydict()
-                keys[part].update(zip(*rows.values()))
-    return keys["train"], keys["held_out"]
+    keys = set()
+    for path in glob.glob(os.path.join(folder, "conv_*_h200*.parquet")):
+        keys.update(zip(*pyarrow.parquet.read_table(path, columns=["c", "k", "g", "z", "y", "x"]).to_pydict().values()))
+    return keys
 
 
 def hash_share(key):
@@ -450,16 +447,15 @@ def draw(options):
     with open(options.layers, newline="") as file:
         for row in csv.DictReader(file):
             networks[row["network"]].append((Conv.parse(row["problem"]), int(row["calls"])))
-    trained, tested = taken_keys(options.data)
     layers = {layer for of in networks.values() for layer, _ in of}
-    new = {layer.key() for layer in layers} - trained - tested
+    new = {layer.key() for layer in layers} - taken_keys(options.data)
     held_out = {key for key in new if hash_share(key) < HELD_OUT_SHARE}
     print(f"{len(networks)} networks, {len(layers)} layers; {len(new)} new keys, {len(held_out)} of them held out")
     os.makedirs(options.out, exist_ok=True)
     tables = {}
     for op in OPS:
         for part, of in (("held_out", held_out_problems(op, networks, held_out)),
-                         ("train", training_problems(op, networks, new - held_out, trained - tested))):
+                         ("train", training_problems(op, networks, new - held_out))):
             path = os.path.join(options.out, f"{op}.{part}.txt")
             with open(path, "w") as file:
                 file.writelines(f"{one.text(options.dtype)}{f':weight={weight}' if weight > 1 else ''}\n" for one, weight in of.items())
@@ -498,27 +494,22 @@ def held_out_problems(op, networks, keys):
     return drawn
 
 
-def training_problems(op, networks, new, known):
-    """The layers with most calls, at two batches each. Their weight is the calls in the network that calls them most."""
+def training_problems(op, networks, keys):
+    """Of each key the layer with most calls, at one batch. Its weight is the calls in the network that calls it most."""
     choice = random.Random(f"train {op}")
     total, most = collections.Counter(), collections.Counter()
     for of in networks.values():
         for layer, calls in of:
-            layer = layer._replace(op=op)
-            total[layer] += calls
-            most[layer] = max(most[layer], calls)
-    order = sorted(total, key=lambda layer: (-total[layer], layer.text()))
-    batches = {layer: choice.sample(of := at_batches(layer, op), min(2, len(of))) for layer in order}
-    drawn, counts = {}, collections.Counter()
-    rounds = [(new, (kind,), TRAINING_OF_KIND) for kind in KINDS]  # then all kinds
-    for keys, kinds, count in (*rounds, (new, KINDS, TRAINING_PROBLEMS * NEW_TRAINING_SHARE), (known, KINDS, TRAINING_PROBLEMS)):
-        for layer in order:
-            if layer.key() in keys and layer.kind() in kinds:
-                for problem in batches[layer]:
-                    if problem not in drawn and (counts[layer.kind()] if len(kinds) == 1 else len(drawn)) < count:
-                        drawn[problem] = layer
-                        counts[layer.kind()] += 1
-    return {problem: most[layer] for problem, layer in sorted(drawn.items(), key=lambda one: order.index(one[1]))}
+            if layer.key() in keys and at_batches(layer, op):
+                total[layer] += calls
+                most[layer] = max(most[layer], calls)
+    drawn, seen, counts = {}, set(), collections.Counter()
+    for layer in sorted(total, key=lambda layer: (-total[layer], layer.text())):
+        if layer.key() not in seen and counts[layer.kind()] < TRAINING_KEYS.get(layer.kind(), len(keys)):
+            seen.add(layer.key())
+            counts[layer.kind()] += 1
+            drawn[choice.choice(at_batches(layer, op))] = most[layer]
+    return drawn
 
 
 def main():
