@@ -1,17 +1,20 @@
 // Measures a cold choice on one core: a selector gets a new problem, with caches emptied before each call.
-// Beside it, in the same run: LightGBM scoring the 32 configs that the second step of a choice scores.
+// Beside it, in the same run: LightGBM scoring the 32 configs that the second step of a choice scores. Models
+// of GPUs choose among recorded lists of the library, so its own time to make one is not part of it.
 //
 //   select [--prepare] [--shipped] [SECONDS]
 //
 // Models are trained on first use (bench/select_models.h) and kept beside the program; --prepare does only
-// that, --shipped measures only shipped models. Run from the repository's root: the model of bf16 GEMMs on an
-// H200 is the shipped one.
+// that, --shipped measures only shipped models. Run from the repository's root, where models/ and data/ are.
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdlib>
 #include <functional>
+#include <map>
 #include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -19,9 +22,12 @@
 #include <kscout/error.h>
 #include <kscout/selector.h>
 
+#include "dataset/dataset.h"
 #include "export/header.h"
+#include "family/listed.h"
 #include "features/schema.h"
 #include "forest/family_forest.h"
+#include "provider/joint.h"
 #include "select_models.h"
 #include "train/lightgbm.h"
 
@@ -31,11 +37,12 @@ using namespace kscout;
 using namespace kscout::bench;
 using Clock = std::chrono::steady_clock;
 
-/// A trained family, or a shipped model.
+/// A trained family, or a shipped model, or one that chooses among the lists of a table of data/.
 struct Case {
   SelectCase of;
   const char* result;
   const char* shipped = nullptr;
+  const char* lists = nullptr;
 };
 constexpr Case kCases[] = {
     {{"1,008 native configs", "native", "epyc-7763", Op::gemm, DType::fp32, Layout::rrr, 1008},
@@ -44,9 +51,14 @@ constexpr Case kCases[] = {
      "cold_us_2404"},
     {{"4,608 CK Tile configs", "ck_tile", "gfx942", Op::gemm, DType::fp16, Layout::rcr, 4608},
      "cold_us_4608"},
-    {{"shipped bf16 H200, rcr", "nvidia", "h200", Op::gemm, DType::bf16, Layout::rcr, 0},
+    {{"shipped bf16 H200, lists", "cublaslt", "h200", Op::gemm, DType::bf16, Layout::rcr, 0},
      "cold_us_bf16_h200",
-     "models/gemm_bf16_h200"},
+     "models/gemm_bf16_h200",
+     "data/gemm_bf16_h200.listed_held_out.parquet"},
+    {{"shipped conv_fwd H200, lists", "cudnn", "h200", Op::conv_fwd, DType::bf16, Layout::nhwgc, 0},
+     "cold_us_conv_fwd_h200",
+     "models/conv_fwd_bf16_h200",
+     "data/conv_fwd_bf16_h200.networks_held_out.parquet"},
     {{"shipped fp32 any CPU, rrr", "native", "", Op::gemm, DType::fp32, Layout::rrr, 0},
      "cold_us_any_cpu",
      "models/gemm_fp32_any_cpu"},
@@ -151,6 +163,50 @@ Times measure(const std::filesystem::path& folder, const Case& of, double second
   return times;
 }
 
+/// The library's lists of a table's problems, best first.
+std::vector<std::pair<Problem, std::vector<KernelConfig>>> lists_of(const char* path,
+                                                                    std::string_view provider) {
+  const MeasurementTable table = read_dataset(path);
+  std::map<std::uint32_t, std::map<std::int64_t, KernelConfig>> by_place;
+  for (const auto& row : table.rows) {
+    const KernelConfig member = member_config(table.configs[row.config]);
+    if (member.space->provider != provider || member["suggestion"] <= 0) continue;
+    by_place[row.problem].emplace(member["suggestion"], *listed_config(member, 0));
+  }
+  std::vector<std::pair<Problem, std::vector<KernelConfig>>> lists;
+  for (const auto& [problem, places] : by_place) {
+    auto& list = lists.emplace_back(table.problems[problem], std::vector<KernelConfig>()).second;
+    for (const auto& [place, config] : places) list.push_back(config);
+  }
+  return lists;
+}
+
+/// Decisions among lists: `cold` and `warm` only.
+Times measure_lists(const Case& of, double seconds) {
+  const auto lists = lists_of(of.lists, of.of.provider);
+  const std::vector<KernelConfig>* now = nullptr;
+  const SelectorRequest request{
+      .device = device_preset(of.of.device), .suggestions = [&](ProblemRef, std::size_t count) {
+        return std::vector(now->begin(),
+                           now->begin() + static_cast<std::ptrdiff_t>(std::min(count, now->size())));
+      }};
+  CacheSweep sweep;
+  Times times;
+  const auto end = Clock::now() + std::chrono::duration<double>(seconds);
+  for (bool first = true; first || Clock::now() < end; first = false) {
+    const std::array selectors{Selector::load(of.shipped, request), Selector::load(of.shipped, request)};
+    for (const auto& one : lists) {
+      const Problem& problem = one.first;
+      now = &one.second;
+      Choice choice;
+      sweep();
+      times.cold.push_back(microseconds([&] { choice = selectors[0].select(problem); }));
+      times.warm.push_back(microseconds([&] { choice = selectors[1].select(problem); }));
+    }
+  }
+  return times;
+}
+
 double at(std::vector<double> values, double q) {
   std::ranges::sort(values);
   return values.at(static_cast<std::size_t>(q * static_cast<double>(values.size() - 1)));
@@ -175,13 +231,19 @@ int run(bool only_prepare, bool only_shipped, double seconds, const std::filesys
   std::string results;
   for (std::size_t i = 0; i < std::size(kCases); ++i) {
     if (models[i].empty()) continue;
-    const Times times = measure(models[i], kCases[i], seconds);
-    const double cold = at(times.cold, 0.5), exact = at(times.exact, 0.5), lightgbm = at(times.lightgbm, 0.5);
-    fmt::print("{:<28} {:>9.1f} {:>9.1f} {:>9.1f} {:>9.1f} {:>9.1f} {:>10.1f} {:>7}\n", kCases[i].of.name,
-               cold, at(times.cold, 0.99), at(times.warm, 0.5), at(times.rules, 0.5), exact, lightgbm,
-               times.cold.size());
-    results += fmt::format("RESULT select.{} {:.1f} us\n", kCases[i].result, cold);
-    if (i == 0) results += fmt::format("RESULT select.exact_vs_lightgbm {:.1f} x\n", lightgbm / exact);
+    const bool lists = kCases[i].lists != nullptr;
+    const Times times = lists ? measure_lists(kCases[i], seconds) : measure(models[i], kCases[i], seconds);
+    const auto median = [](const std::vector<double>& of) {
+      return of.empty() ? std::string("-") : fmt::format("{:.1f}", at(of, 0.5));
+    };
+    fmt::print("{:<28} {:>9} {:>9.1f} {:>9} {:>9} {:>9} {:>10} {:>7}\n", kCases[i].of.name,
+               median(times.cold), at(times.cold, 0.99), median(times.warm), median(times.rules),
+               median(times.exact), median(times.lightgbm), times.cold.size());
+    results += fmt::format("RESULT select.{} {} us\n", kCases[i].result, median(times.cold));
+    if (i == 0) {
+      results += fmt::format("RESULT select.exact_vs_lightgbm {:.1f} x\n",
+                             at(times.lightgbm, 0.5) / at(times.exact, 0.5));
+    }
   }
   fmt::print("\n{}", results);
   return 0;

@@ -89,7 +89,8 @@ Backend& backend(std::string_view name);
 /// such library.
 std::function<std::vector<KernelConfig>(ProblemRef, std::size_t)> suggestions_of(Backend& backend);
 
-/// Those of backend "cuda" where `device` is this machine's GPU, which is opened; null for other devices.
+/// Those of backend "cuda" where `device` is this machine's GPU, which the first question opens; null for
+/// other devices.
 ///
 ///     const Device gpu = backend("cuda").device();
 ///     Selector::find(Op::gemm, DType::bf16, {.device = gpu, .suggestions = suggestions_here(gpu)});

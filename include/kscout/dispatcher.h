@@ -49,11 +49,12 @@ struct EnumWords<Fallback> {
   static constexpr std::array<std::string_view, 2> words = {"analytic", "exhaustive"};
 };
 
-/// First-use refinement: the first run of a problem times the configs with the best predictions on the
-/// caller's problem; later runs use the fastest (docs/selecting.md).
+/// First-use refinement: the configs with the best predictions are timed on the caller's problem; later runs
+/// use the fastest (docs/selecting.md). On a CPU the first run times them. On a GPU they, and the library's
+/// first suggestion, take turns on the first runs; nothing waits.
 struct Refinement {
   std::size_t top = 0;    ///< configs to time; below 2: no refinement
-  double seconds = 0.05;  ///< time for the timed rounds, once per problem
+  double seconds = 0.05;  ///< most timed work, once per problem
 };
 
 struct DispatchPolicy {
@@ -143,7 +144,8 @@ class Dispatcher {
   std::size_t workspace_bytes(ProblemRef problem, const std::optional<MemorySpace>& space = {},
                               const Limits& limits = {});
 
-  /// Computes the result with get_solution(problem). With a workspace and after workspace_bytes(problem), it
+  /// Computes the result with get_solution(problem), or, while a refinement times runs, with the config whose
+  /// turn it is and that is returned. With a workspace and after workspace_bytes(problem), it
   /// allocates nothing and waits for nothing. When a kernel refuses the problem while it is prepared, the
   /// next config is used. Throws the errors of workspace_bytes, and invalid_argument when an operand is
   /// missing, when alpha, beta, a bias or a scale is given that the problem does not have, when the result

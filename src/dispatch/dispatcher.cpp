@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <limits>
 #include <mutex>
 #include <unordered_map>
 
@@ -11,6 +12,7 @@
 #include "dispatch/operand_checks.h"
 #include "dispatch/padding.h"
 #include "dispatch/solver.h"
+#include "measure/measured_backend.h"
 #include "measure/timing.h"
 #include "op/operation.h"
 
@@ -46,7 +48,9 @@ class Decided {
   struct Entry {
     Solution solution;
     Limits limits;
-    std::unique_ptr<Launch> launch;  ///< null until a run or a workspace query
+    std::unique_ptr<Launch> launch;          ///< null until a run or a workspace query
+    bool is_refined = false;                 ///< or begun to be
+    std::unique_ptr<Trial> trial = nullptr;  ///< while calls are timed
   };
 
   Entry& entry(Solver& solver, ProblemRef problem, const MemorySpace& space, const Limits& limits) {
@@ -131,11 +135,49 @@ struct Dispatcher::Impl {
     const std::scoped_lock lock(mutex);
     Decided::Entry& one = entry(problem, buffers.space, on.limits);
     if (is_empty(problem)) return one.solution;  // nothing to compute
-    if (!one.launch && solver.wants_refinement(one.solution))
-      solver.refine(buffers, one.solution, one.limits);
+    if (!one.is_refined && solver.wants_refinement(one.solution)) refine(one, buffers, on.stream);
+    if (one.trial) end_trial(one);
+    if (one.trial) return run_trial(problem, one, buffers, on);
     decided.make_ready(solver, problem, one);
     run(*one.launch, *one.solution.backend, problem, buffers, on);
     return one.solution;
+  }
+
+  /// Begins to time the best configs on calls to come; on a device whose calls cannot be timed without
+  /// waiting, times them now, unless a launch is ready.
+  void refine(Decided::Entry& one, const Buffers& buffers, Stream stream) {
+    StreamClock* const clock = instruments_of(*one.solution.backend).stream_clock();
+    if (clock && clock->captures(stream)) return;  // a later call begins
+    one.is_refined = true;
+    if (clock) {
+      one.trial = solver.trial(one.solution, one.limits);
+    } else if (!one.launch) {
+      solver.refine(buffers, one.solution, one.limits);
+    }
+  }
+
+  /// Ends a trial whose times are known: its fastest kernel is the entry's.
+  void end_trial(Decided::Entry& one) {
+    const auto fastest = one.trial->result();
+    if (!fastest) return;
+    solver.settle(*one.trial, *fastest, one.solution, one.limits);
+    one.launch = one.trial->take(fastest->index);
+    one.trial.reset();
+  }
+
+  Solution run_trial(ProblemRef problem, Decided::Entry& one, const Buffers& buffers, const RunOn& on) {
+    const std::size_t any_size = std::numeric_limits<std::size_t>::max();
+    const Trial::Call call = one.trial->next(on.stream, on.workspace ? on.workspace_bytes : any_size);
+    try {
+      run(*call.launch, *one.solution.backend, problem, buffers, on);
+    } catch (...) {
+      one.trial->add(call, on.stream, /*ran=*/false);
+      throw;
+    }
+    one.trial->add(call, on.stream, /*ran=*/true);
+    Solution ran = one.solution;
+    ran.choice = *call.choice;
+    return ran;
   }
 
   /// The problem and its buffers must be checked.

@@ -1,33 +1,45 @@
 #include "dispatch/refine.h"
 
 #include <algorithm>
+#include <cmath>
+#include <optional>
 
 #include "core/fail.h"
 #include "core/log.h"
+#include "family/listed.h"
 #include "select/decision_db.h"
 
 namespace kscout {
 
 namespace {
 
+/// Whether the library's first suggestion takes part besides the best.
+enum class WithFirst : std::uint8_t { no, yes };
+
 /// The solution's config and the next best configs that its backend accepts.
-std::vector<Choice> contenders(Offers& offers, const Solution& solution, const Limits& limits) {
+std::vector<Choice> contenders(Offers& offers, const Solution& solution, const Limits& limits,
+                               WithFirst with_first = WithFirst::no) {
   const Problem& problem = solution.form.problem;
   Backend& backend = *solution.backend;
   std::vector<Choice> found = {solution.choice};
+  const auto add = [&](const Choice& next) {
+    const bool known = std::ranges::find(found, next.config, &Choice::config) != found.end();
+    if (!known && offers.refusal(backend, problem, next.config).empty()) found.push_back(next);
+  };
+  std::optional<Choice> first;
   for (const Selector& selector : offers.contending(backend, signature_of(problem))) {
     try {
       for (const Choice& ranked : selector.rank(problem, kAll, By::best, limits)) {
         for (const Choice& next : offers.completed(backend, problem, ranked, limits)) {
-          if (found.size() >= offers.policy().refine.top) return found;
-          const bool known = std::ranges::find(found, next.config, &Choice::config) != found.end();
-          if (!known && offers.refusal(backend, problem, next.config).empty()) found.push_back(next);
+          if (found.size() < offers.policy().refine.top) add(next);
+          if (!first && is_first_suggestion(next.config)) first = next;
         }
       }
     } catch (const Error& error) {
       if (error.code() != Errc::unsupported) throw;
     }
   }
+  if (first && with_first == WithFirst::yes) add(*first);
   return found;
 }
 
@@ -56,6 +68,24 @@ bool Refiner::wants(const DispatchPolicy& policy, const Solution& solution) noex
   const ChoiceSource who = solution.choice.decided_by;
   return policy.refine.top >= 2 && who != ChoiceSource::db && who != ChoiceSource::forced &&
          !solution.form.padded() && solution.form.calls == 1;
+}
+
+std::unique_ptr<Trial> Refiner::trial(Offers& offers, const Solution& solution, const Limits& limits) {
+  const auto choices = contenders(offers, solution, limits, WithFirst::yes);
+  return Trial::of(*solution.backend, solution.form.problem, choices, limits, offers.policy().refine.seconds);
+}
+
+void Refiner::settle(Offers& offers, const Trial& trial, const Fastest& fastest, Solution& solution,
+                     const Limits& limits) {
+  if (std::isnan(fastest.time_us)) {
+    solution.choice = trial.choices()[fastest.index];
+    return;
+  }
+  solution.choice = timed_choice(solution.form.problem, trial.candidates()[fastest.index].config,
+                                 fastest.time_us, fastest.next_us);
+  solution.model_config = {};
+  solution.agreeing = 0;
+  keep(offers.policy(), solution, fastest, trial.candidates(), limits);
 }
 
 void Refiner::refine(Offers& offers, const Buffers& buffers, Solution& solution, const Limits& limits) {

@@ -5,6 +5,7 @@
 ///
 ///     if (refiner.wants(solution)) refiner.refine(offers, buffers, solution, limits);
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -15,6 +16,7 @@
 
 #include "dispatch/offers.h"
 #include "dispatch/timed_choice.h"
+#include "dispatch/trial.h"
 
 namespace kscout {
 
@@ -37,6 +39,12 @@ class Refiner {
   /// Whether to refine a solution at its first run: the policy requests it, there is no timing of the
   /// problem, and its form has no copies.
   static bool wants(const DispatchPolicy& policy, const Solution& solution) noexcept;
+  /// The best configs of a solution, and the library's first suggestion, to take turns on its first calls;
+  /// null where calls can only be timed one after the other, by refine().
+  std::unique_ptr<Trial> trial(Offers& offers, const Solution& solution, const Limits& limits);
+  /// What a trial found becomes the solution and is stored.
+  void settle(Offers& offers, const Trial& trial, const Fastest& fastest, Solution& solution,
+              const Limits& limits);
   /// Times the best configs on the caller's operands; the fastest becomes the solution's config and is
   /// stored.
   void refine(Offers& offers, const Buffers& buffers, Solution& solution, const Limits& limits);

@@ -42,6 +42,13 @@ class Solver {
   bool wants_refinement(const Solution& solution) const noexcept {
     return Refiner::wants(offers_.policy(), solution);
   }
+  /// See Refiner::trial, Refiner::settle.
+  std::unique_ptr<Trial> trial(const Solution& solution, const Limits& limits) {
+    return refiner_.trial(offers_, solution, limits);
+  }
+  void settle(const Trial& trial, const Fastest& fastest, Solution& solution, const Limits& limits) {
+    refiner_.settle(offers_, trial, fastest, solution, limits);
+  }
   /// Times the best configs on the caller's operands; the fastest becomes the solution's config.
   void refine(const Buffers& buffers, Solution& solution, const Limits& limits = {}) {
     refiner_.refine(offers_, buffers, solution, limits);

@@ -13,6 +13,7 @@
 #include "core/fail.h"
 #include "dataset/columns.h"
 #include "dataset/operations.h"
+#include "family/listed.h"
 #include "features/schema.h"
 
 namespace kscout {
@@ -332,15 +333,6 @@ Scorer oracle_scorer(const CompactTable& table) {
 }
 
 }  // namespace
-
-std::int32_t suggestion_place(const KernelConfig& config) {
-  const auto& axes = config.space->axes;
-  const auto value = [&](std::string_view name) {
-    const auto axis = std::ranges::find(axes, name, &Axis::name);
-    return axis == axes.end() ? 0 : config[static_cast<std::size_t>(axis - axes.begin())];
-  };
-  return value("mode") == 0 ? value("suggestion") : 0;  // cuDNN suggests in modes a, b, fallback
-}
 
 CompactTable with_first_suggestion(const CompactTable& table) {
   std::unordered_set<Problem> with;

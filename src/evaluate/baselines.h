@@ -68,9 +68,6 @@ std::vector<Baseline> baselines(const CompactTable& table, const PoolOf& pool,
 /// The choices of the best static config, as in baselines().
 Evaluation evaluate_best_static(const CompactTable& table, const std::optional<CompactTable>& training);
 
-/// n for the library's n-th suggestion, the one of its first list; 0 for other configs.
-std::int32_t suggestion_place(const KernelConfig& config);
-inline bool is_first_suggestion(const KernelConfig& config) { return suggestion_place(config) == 1; }
 /// The part of a table whose problems have a row of the library's first suggestion; no rows when the configs
 /// have no axis `suggestion`.
 CompactTable with_first_suggestion(const CompactTable& table);

@@ -17,6 +17,7 @@
 #include "core/numbers.h"
 #include "dataset/operations.h"
 #include "dataset/problem_sizes.h"
+#include "family/listed.h"
 #include "features/schema.h"
 #include "op/operation.h"
 

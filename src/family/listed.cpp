@@ -19,6 +19,15 @@ std::optional<KernelConfig> listed_config(const KernelConfig& named, std::int32_
   return config;
 }
 
+std::int32_t suggestion_place(const KernelConfig& config) {
+  const auto& axes = config.space->axes;
+  const auto value = [&](std::string_view name) {
+    const auto axis = std::ranges::find(axes, name, &Axis::name);
+    return axis == axes.end() ? 0 : config[static_cast<std::size_t>(axis - axes.begin())];
+  };
+  return value("mode") == 0 ? value("suggestion") : 0;  // cuDNN suggests in modes a, b, fallback
+}
+
 std::vector<KernelConfig> listed_candidates(ProblemRef problem, std::span<const KernelConfig> listed,
                                             const Device& device, std::size_t varied) {
   if (listed.empty() || !listed_config(listed.front(), 1)) return {};

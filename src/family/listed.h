@@ -26,6 +26,10 @@ constexpr std::size_t kVariedAlgorithms = 3;
 /// n-th, 0 for none. Nothing for configs of other spaces.
 std::optional<KernelConfig> listed_config(const KernelConfig& named, std::int32_t place);
 
+/// n for the library's n-th suggestion, the one of its first list; 0 for other configs.
+std::int32_t suggestion_place(const KernelConfig& config);
+inline bool is_first_suggestion(const KernelConfig& config) { return suggestion_place(config) == 1; }
+
 /// The listed algorithms with their places in the list; then, of cuBLASLt, the first `varied` of them with
 /// other numbers of split-K slices, which the library's heuristic does not list although some are faster
 /// (docs/bench/releases.md).

@@ -19,6 +19,7 @@
 #include <kscout/launch.h>
 
 #include "instruments/matrix_view.h"
+#include "instruments/stream_clock.h"
 
 namespace kscout {
 
@@ -71,6 +72,8 @@ class Instruments {
   virtual void evict(std::span<const Region> operands) = 0;
   /// Mean microseconds of `calls` consecutive calls, by the device's clock.
   virtual double time_us(Launch& launch, const Buffers& buffers, void* workspace, int calls) = 0;
+  /// A clock of single calls that others enqueue; null where the device has none that waits for nothing.
+  virtual StreamClock* stream_clock() noexcept { return nullptr; }
   /// Packs B for a launch (Launch::pack) and waits until it is packed. Returns the microseconds.
   virtual double pack_us(Launch& launch, const void* b, void* packed);
   /// Minimum length of a batch of calls, so that clock and call cost stay below 0.3 %.

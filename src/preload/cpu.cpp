@@ -168,7 +168,7 @@ void CpuServer::choose(Decision& one) {
   one.can_fail = member_config(one.solution.choice.config).space->provider != native_gemm_space.provider;
   one.launches.give(std::move(launch));
   if (settings_.refine && !known && source != ChoiceSource::forced)
-    one.contest = std::make_unique<Contest<HostClock>>(Order::pick_first);
+    one.contest = std::make_unique<Contest<HostClock>>(ContestRules{.order = Order::one_by_one});
 }
 
 void CpuServer::prepare(Running& running) {
@@ -228,7 +228,7 @@ Outcome CpuServer::try_serve(const kscout_blas_call& call, const ProductKey& pro
     turn = one->contest->next();
   }
   HostClock::Span span = turn.timed ? HostClock::start() : HostClock::Span();
-  if (turn.library) {
+  if (turn.kernel == kLibrarys) {
     timed_original = {one, turn, span};
   } else {
     try {
@@ -241,7 +241,7 @@ Outcome CpuServer::try_serve(const kscout_blas_call& call, const ProductKey& pro
   }
   one->launches.give(std::move(running.launch));
   workspaces_.give(std::move(running.workspace));
-  return turn.library ? Outcome::timed : Outcome::served;
+  return turn.kernel == kLibrarys ? Outcome::timed : Outcome::served;
 }
 
 Outcome CpuServer::serve(const kscout_blas_call& call, const ProductKey& product) noexcept {

@@ -7,7 +7,7 @@
 ///     if (!one) one = decisions.add(key, tally, [&](Decision& made) { choose(made); });   // the caller locks
 ///     if (one->outcome != Outcome::served) return one->outcome;
 ///     const Turn turn = one->contest ? one->contest->next() : Turn();
-///     ...                                                        // turn.library: the original, else the pick
+///     ...                                                        // kLibrarys: the original, else the pick
 ///     one->contest->add(turn, span, /*is_recorded=*/true, clock);
 ///     if (const auto result = settle(*one, clock, tally)) keep(...);
 #include <algorithm>
@@ -29,7 +29,7 @@
 #include <kscout/any_problem.h>
 #include <kscout/config.h>
 
-#include "measure/timing.h"
+#include "dispatch/contest.h"
 #include "preload/apart.h"
 #include "preload/read_calls.h"
 #include "select/decision_db.h"
@@ -81,100 +81,13 @@ struct Tally {
   void forget() noexcept;
 };
 
-// ---- Contests.
+// ---- Contests: kernel 0 is the pick, kernel 1 the library's own.
 
-enum class SpanState : std::uint8_t { pending, done, failed };
-
-/// Measures the time between two points of a thread on the CPU.
-struct HostClock {
-  struct Span {
-    std::int64_t begin = 0, end = 0;  ///< ns
-  };
-  static Span start() noexcept { return {now_ns(), 0}; }
-  static void stop(Span& span) noexcept { span.end = now_ns(); }
-  static SpanState read(const Span& span, double& us) noexcept {
-    us = static_cast<double>(span.end - span.begin) / 1e3;
-    return SpanState::done;
-  }
-  static void give_back(const Span&) noexcept {}
-};
-
-/// In which order two kernels take the first calls of a problem. Alternating: neither is always on calls of
-/// even number, which may be other layers. The pick first: threads of a library may wait actively for more
-/// work, and would slow down a pick that alternates with it.
-enum class Order : std::uint8_t { alternating, pick_first };
-
-struct Turn {
-  bool library = false, timed = false;
-};
+inline constexpr std::size_t kPick = 0, kLibrarys = 1;
 
 struct ContestResult {
   double pick_us = 0, library_us = 0;
   bool is_library_faster() const noexcept { return library_us < pick_us; }
-};
-
-/// Two kernels of one problem, on its first calls. The samples are calls of the program itself, and every
-/// result is right, because both kernels compute the same product. The first call of each is not timed,
-/// because it may load the kernel. The shortest time of each decides: other work can only lengthen a sample.
-/// Nothing waits: a span that the clock has not reached is read at a later call. The caller locks; only
-/// is_over() is safe without.
-template <class Clock>
-class Contest {
- public:
-  static constexpr int kCalls = 12;
-  explicit Contest(Order order) : order_(order) {}
-
-  /// The kernel of the next call.
-  Turn next() noexcept {
-    if (calls_ == kCalls) return {};
-    const int call = calls_++;
-    const bool alternates = order_ == Order::alternating;
-    const Turn turn = {.library = alternates ? call % 4 == 0 || call % 4 == 3 : call >= kCalls / 2,
-                       .timed = alternates ? call >= 2 : call % (kCalls / 2) != 0};
-    running_ += turn.timed;
-    return turn;
-  }
-  /// Adds the span of a timed call; gives it back where it was not recorded.
-  void add(const Turn& turn, const typename Clock::Span& span, bool is_recorded, Clock& clock) noexcept {
-    --running_;
-    try {
-      if (is_recorded) return open_.push_back({span, turn.library});
-    } catch (...) {  // no memory: the sample is lost
-    }
-    clock.give_back(span);
-  }
-  /// The result; once, after all calls, when the clock has passed the last one. Without a sample of both
-  /// kernels there is none, and the pick stays.
-  std::optional<ContestResult> result(Clock& clock) noexcept {
-    if (is_over()) return std::nullopt;
-    std::erase_if(open_, [&](const Sample& sample) {
-      double us = 0;
-      const SpanState state = clock.read(sample.span, us);
-      if (state == SpanState::pending) return false;
-      double& best_us = sample.library ? best_.library_us : best_.pick_us;
-      if (state == SpanState::done && us > 0) best_us = std::min(best_us, us);
-      clock.give_back(sample.span);
-      return true;
-    });
-    if (calls_ < kCalls || running_ > 0 || !open_.empty()) return std::nullopt;
-    over_.store(true, std::memory_order_release);
-    if (best_.pick_us == kNone || best_.library_us == kNone) return std::nullopt;
-    return best_;
-  }
-  bool is_over() const noexcept { return over_.load(std::memory_order_acquire); }
-
- private:
-  struct Sample {
-    typename Clock::Span span;
-    bool library;
-  };
-  static constexpr double kNone = std::numeric_limits<double>::infinity();
-
-  const Order order_;
-  std::atomic<bool> over_ = false;
-  int calls_ = 0, running_ = 0;
-  std::vector<Sample> open_;
-  ContestResult best_{kNone, kNone};
 };
 
 // ---- Decisions.
@@ -255,10 +168,12 @@ struct TimedOriginal {
 /// Ends a contest whose samples are known: the faster kernel is the decision's. The caller locks.
 template <class Decision, class Clock>
 std::optional<ContestResult> settle(Decision& one, Clock& clock, Tally& tally) noexcept {
-  const auto result = one.contest->result(clock);
-  if (!result) return result;
+  const std::vector<double>* const times_us = one.contest->result(clock);
+  // Without a sample of both kernels there is no result, and the pick stays.
+  if (!times_us || std::ranges::max(*times_us) == Contest<Clock>::kNone) return std::nullopt;
+  const ContestResult result{(*times_us)[kPick], (*times_us)[kLibrarys]};
   tally.refined.fetch_add(1, std::memory_order_relaxed);
-  if (result->is_library_faster()) {
+  if (result.is_library_faster()) {
     tally.library_kept.fetch_add(1, std::memory_order_relaxed);
     one.outcome = Outcome::slower;
   }

@@ -42,12 +42,6 @@ constexpr std::size_t kSmallReserve = std::size_t{64} << 20;
 /// A GPU takes no longer for these than a call costs the CPU.
 constexpr double kSmallFlop = 2e6;
 
-/// Whether a config stands for the first suggestion of the library.
-bool is_first_suggestion(const KernelConfig& config) {
-  const KernelConfig member = member_config(config);
-  return member.space == &cublaslt_gemm_space && CublasLtConfig::from(member).suggestion == 1;
-}
-
 /// Whether the kernel reads and writes single elements, at any address.
 bool takes_any_address(const Solution& solution) {
   const KernelConfig& config = solution.choice.config;
@@ -227,7 +221,7 @@ Outcome GpuServer::try_serve(const ProductCall& product, Decision* one) {
     turn = one->contest->next();
   }
   const EventTimer::Span span = turn.timed ? timer_.start(operands.stream) : EventTimer::Span();
-  if (turn.library) {
+  if (turn.kernel == kLibrarys) {
     timed_original = {one, turn, span, operands.stream};
     return Outcome::timed;
   }
@@ -486,7 +480,7 @@ void GpuServer::choose(ProblemRef problem, Decision& decision) {
     return;
   }
   if (settings_.refine && !is_timed && !forced && !decision.replaces_wrong) {
-    decision.contest = std::make_unique<Contest<EventTimer>>(Order::alternating);
+    decision.contest = std::make_unique<Contest<EventTimer>>(ContestRules{});
     decision.pick = {form.problem, solution.choice.config, solution.copies_us};
   }
   set_alignment(solution, decision);

@@ -19,6 +19,7 @@
 #include "evaluate/baselines.h"
 #include "evaluate/evaluate_model.h"
 #include "family/family_file.h"
+#include "family/listed.h"
 #include "measure/problem_bench.h"
 #include "select/model.h"
 

@@ -15,6 +15,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <deque>
 #include <iterator>
 #include <span>
 #include <utility>
@@ -456,6 +457,25 @@ class HostModule final : public Module {
     *us = std::max(stamps_[1] - stamps_[0], 0.1);
     return CallStatus::done;
   }
+  CallStatus make_event(void** event) noexcept override {
+    *event = &events_.emplace_back();
+    return CallStatus::done;
+  }
+  CallStatus record_event(void* event, void*) noexcept override {
+    *static_cast<double*>(event) = now_us();
+    return CallStatus::done;
+  }
+  CallStatus between_events(void* begin, void* end, bool* passed, double* us) noexcept override {
+    *passed = true;
+    *us = std::max(*static_cast<double*>(end) - *static_cast<double*>(begin), 0.1);
+    return CallStatus::done;
+  }
+  /// A stream that captures, for tests: the one that capture() names.
+  CallStatus is_capturing(void* stream, bool* captures) noexcept override {
+    *captures = stream == this;
+    return CallStatus::done;
+  }
+
   CallStatus capture(void** stream) noexcept override {
     *stream = this;
     return CallStatus::done;
@@ -481,6 +501,7 @@ class HostModule final : public Module {
 
  private:
   double stamps_[2] = {};
+  std::deque<double> events_;
 };
 
 }  // namespace

@@ -6,9 +6,38 @@
 ///     StandInInstruments clock;
 ///     ... void run(const Buffers&, void*, Stream) override { clock.now_us += 40; }
 ///     ProblemBench bench({}, seed, clock);   // every call takes 40 us
+#include <deque>
+
 #include "instruments/instruments.h"
 
 namespace kscout {
+
+/// Reads the clock of a StandInInstruments.
+class StandInStreamClock final : public StreamClock {
+ public:
+  explicit StandInStreamClock(const double& now_us) : now_us_(now_us) {}
+  Span start(Stream) noexcept override { return {&marks_.emplace_back(now_us_), &marks_.emplace_back(0)}; }
+  bool stop(const Span& span, Stream) noexcept override {
+    *static_cast<double*>(span.end) = now_us_;
+    ++open;
+    return true;
+  }
+  SpanState read(const Span& span, double& us) noexcept override {
+    if (behind) return SpanState::pending;
+    us = *static_cast<double*>(span.end) - *static_cast<double*>(span.begin);
+    return SpanState::done;
+  }
+  void give_back(const Span&) noexcept override { --open; }
+  bool captures(Stream) noexcept override { return capturing; }
+
+  bool behind = false;     ///< the device has not reached any mark
+  bool capturing = false;  ///< all streams are captured
+  int open = 0;            ///< spans that were stopped and not given back
+
+ private:
+  const double& now_us_;
+  std::deque<double> marks_;
+};
 
 class StandInInstruments : public Instruments {
  public:
@@ -44,7 +73,10 @@ class StandInInstruments : public Instruments {
     return now_us - begin_us;
   }
 
+  StreamClock* stream_clock() noexcept override { return streams; }
+
   double now_us = 0;
+  StreamClock* streams = nullptr;
 
  private:
   Instruments& host_ = host_instruments();

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
+#include <set>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -177,6 +178,25 @@ TEST_F(CudaJointTest, EitherMemberIsChosenAndRuns) {
   dispatcher.run_explicit(kSmall, parse_config_name(compiled_name(4)).config, operands.buffers());
   EXPECT_NE(dispatcher.registry().supports(kSmall, compiled(5)).refusal.find("is in no library"),
             std::string::npos);
+}
+
+TEST_F(CudaJointTest, OnTheFirstCallsBothTakeTurnsAndEveryResultIsRight) {
+  install({cublaslt(0), compiled(4)});
+  Dispatcher dispatcher = on_gpu({.refine = {.top = 2, .seconds = 60}});
+  GemmOperands operands(instruments_of(backend("cuda")));
+  operands.make(kSmall, 7);
+  const GemmReference reference(kSmall, operands);
+  std::set<std::string> ran;
+  // At most four calls of each, and the one that finds the times.
+  for (int call = 0; call < 9; ++call) {
+    operands.reset_c();
+    ran.insert(Selector::name(kSmall, dispatcher.run(kSmall, operands.buffers()).choice));
+    EXPECT_LE(reference.check(operands.c()).error, 1) << call;
+  }
+  EXPECT_EQ(ran.size(), 2u);
+  const Choice settled = dispatcher.get_solution(kSmall).choice;
+  EXPECT_EQ(settled.decided_by, ChoiceSource::db);
+  EXPECT_GT(settled.time_us, 0);
 }
 
 TEST_F(CudaJointTest, TheNextBestRunsWhereASuggestionWouldBeWrong) {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <map>
 #include <set>
 
 #include <gtest/gtest.h>
@@ -15,6 +16,7 @@
 #include "core/files.h"
 #include "measure/measured_backend.h"
 #include "provider/cublaslt/cublaslt.h"
+#include "select/decision_db.h"
 #include "select/model.h"
 #include "support/expect_error.h"
 #include "support/stand_in_instruments.h"
@@ -99,9 +101,17 @@ class ListingGpu final : public MeasuredBackend {
   }
   Instruments& instruments() override { return clock_; }
 
+  /// From now on, calls can be timed without waiting for them.
+  StandInStreamClock& time_streams() {
+    clock_.streams = &streams_;
+    return streams_;
+  }
+  double now_us() const { return clock_.now_us; }
+
  private:
   Device device_ = device_preset("a100");
   StandInInstruments clock_;
+  StandInStreamClock streams_{clock_.now_us};
 };
 
 class Listed : public ::testing::Test {
@@ -184,6 +194,46 @@ TEST_F(Listed, OnAGpuWithoutAModelOneOfAnotherGpuNamesTheContenders) {
   const Choice refined = refining.run(problem, buffers).choice;
   EXPECT_EQ(Selector::name(problem, refined), kSecond);
   EXPECT_NEAR(refined.time_us, 200, 1e-6);
+}
+
+TEST_F(Listed, OnTheFirstCallsTheContendersTakeTurns) {
+  const std::filesystem::path model = folder_ / "gemm_bf16_h200" / "model.ksf";
+  std::filesystem::create_directories(model.parent_path());
+  write_file_atomically(model, model_of_tiles("t.listed").bytes());
+  setenv("KSCOUT_MODEL_PATH", folder_.path().c_str(), 1);
+  ListingGpu gpu;
+  StandInStreamClock& clock = gpu.time_streams();
+  Registry only;
+  only.add(gpu);
+  const GemmProblem problem = make_gemm(64, 64, 64, DType::bf16);
+  std::vector<std::uint16_t> a(64 * 64), b(64 * 64), c(64 * 64);
+  const GemmBuffers buffers{.a = a.data(), .b = b.data(), .c = c.data()};
+  const std::filesystem::path file = folder_ / "decisions.sqlite";
+  Dispatcher dispatcher(only, {.refine = {.top = 2, .seconds = 5}, .db = file});
+  const auto us_of_run = [&] {
+    const double before = gpu.now_us();
+    dispatcher.run(problem, buffers);
+    return gpu.now_us() - before;
+  };
+  clock.capturing = true;
+  const double predicted_us = us_of_run();
+  EXPECT_EQ(us_of_run(), predicted_us) << "a captured call runs the prediction";
+  clock.capturing = false;
+  clock.behind = true;  // as where the program enqueues faster than the GPU computes
+  std::map<double, int> runs;
+  for (int i = 0; i < 12; ++i) ++runs[us_of_run()];
+  EXPECT_GE(runs[200], 4);
+  EXPECT_GE(runs[400], 4);
+  EXPECT_TRUE(DecisionDb(file).read().empty());
+  clock.behind = false;
+  us_of_run();
+  EXPECT_EQ(Selector::name(problem, dispatcher.get_solution(problem).choice), kSecond);
+  EXPECT_EQ(dispatcher.get_solution(problem).choice.decided_by, ChoiceSource::db);
+  EXPECT_NEAR(dispatcher.get_solution(problem).choice.time_us, 200, 1e-6);
+  EXPECT_EQ(us_of_run(), 200);
+  EXPECT_EQ(clock.open, 0) << "no mark is lost";
+  ASSERT_EQ(DecisionDb(file).read().size(), 1u);
+  EXPECT_EQ(Dispatcher(only, {.db = file}).get_solution(problem).choice.decided_by, ChoiceSource::db);
 }
 
 TEST_F(Listed, TheBestOfTheLibrarysListIsChosenWhateverItsRelease) {

@@ -250,8 +250,68 @@ class GpuMemory final : public Memory {
   }
 };
 
+/// The clock of the open GPU's streams. Keeps its events for later spans.
+class GpuStreamClock final : public StreamClock {
+ public:
+  Span start(Stream stream) noexcept override {
+    const Span span{event(), event()};
+    if (span.begin && span.end && asked(&Module::record_event, span.begin, stream.handle)) return span;
+    give_back(span);
+    return {};
+  }
+  bool stop(const Span& span, Stream stream) noexcept override {
+    return span.begin && asked(&Module::record_event, span.end, stream.handle);
+  }
+  SpanState read(const Span& span, double& us) noexcept override {
+    bool passed = false;
+    if (!asked(&Module::between_events, span.begin, span.end, &passed, &us)) return SpanState::failed;
+    return passed ? SpanState::done : SpanState::pending;
+  }
+  void give_back(const Span& span) noexcept override {
+    const std::scoped_lock lock(mutex_);
+    for (void* const event : {span.begin, span.end}) {
+      if (!event) continue;
+      try {
+        free_.push_back(event);
+      } catch (...) {  // no memory: the event is lost
+      }
+    }
+  }
+  bool captures(Stream stream) noexcept override {
+    bool captures = true;
+    return !asked(&Module::is_capturing, stream.handle, &captures) || captures;
+  }
+
+ private:
+  /// Whether a function of the module did what it was asked for.
+  template <class... Parameters, class... Arguments>
+  static bool asked(CallStatus (Module::*function)(Parameters...) noexcept, Arguments... arguments) noexcept {
+    try {
+      return (open_module().*function)(arguments...) == CallStatus::done;
+    } catch (...) {
+      return false;
+    }
+  }
+  void* event() noexcept {
+    {
+      const std::scoped_lock lock(mutex_);
+      if (!free_.empty()) {
+        void* const event = free_.back();
+        free_.pop_back();
+        return event;
+      }
+    }
+    void* event = nullptr;
+    return asked(&Module::make_event, &event) ? event : nullptr;
+  }
+
+  std::mutex mutex_;
+  std::vector<void*> free_;
+};
+
 class GpuInstruments final : public Instruments {
  public:
+  StreamClock* stream_clock() noexcept override { return &stream_clock_; }
   Memory& memory() override { return gpu_memory(); }
 
   double memory_bytes() override {
@@ -345,6 +405,7 @@ class GpuInstruments final : public Instruments {
   bool usable() override { return load_module().healthy(); }
 
  private:
+  GpuStreamClock stream_clock_;
   double memory_bytes_ = 0;
   std::int64_t asked_ns_ = 0;
   bool slowed_ = false;

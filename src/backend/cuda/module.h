@@ -27,7 +27,7 @@
 
 namespace kscout::cuda {
 
-inline constexpr std::uint32_t kModuleAbi = 7;
+inline constexpr std::uint32_t kModuleAbi = 8;
 inline constexpr const char* kModuleSymbol = "kscout_cuda_module";
 
 enum class CallStatus : std::int32_t {
@@ -166,6 +166,12 @@ class Module {
   virtual CallStatus stamp(int which) noexcept = 0;
   /// Microseconds between the two records; waits for the second.
   virtual CallStatus elapsed(double* us) noexcept = 0;
+  /// Implement StreamClock. between_events() waits for nothing: `passed` is false before the GPU has reached
+  /// the second.
+  virtual CallStatus make_event(void** event) noexcept = 0;
+  virtual CallStatus record_event(void* event, void* stream) noexcept = 0;
+  virtual CallStatus between_events(void* begin, void* end, bool* passed, double* us) noexcept = 0;
+  virtual CallStatus is_capturing(void* stream, bool* captures) noexcept = 0;
   /// Work that is enqueued on the stream between capture() and end_capture() is recorded instead of run;
   /// replay() enqueues it.
   virtual CallStatus capture(void** stream) noexcept = 0;

@@ -149,6 +149,18 @@ struct Kernels {
 constexpr Kernels kKernels[] = {
     {"cublaslt", prepare_cublaslt}, {"hopper", prepare_hopper}, {"groupwise", prepare_groupwise}};
 
+/// Allows this thread to make and query events while another one captures a graph.
+class RelaxedCapture {
+ public:
+  RelaxedCapture() noexcept { cudaThreadExchangeStreamCaptureMode(&mode_); }
+  ~RelaxedCapture() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+  RelaxedCapture(const RelaxedCapture&) = delete;
+  RelaxedCapture& operator=(const RelaxedCapture&) = delete;
+
+ private:
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+};
+
 class CudaModule final : public Module {
  public:
   const char* error() const noexcept override { return error_text(); }
@@ -258,6 +270,43 @@ class CudaModule final : public Module {
     if (got == CallStatus::done)
       got = check_cuda(cudaEventElapsedTime(&ms, stamps_[0], stamps_[1]), "the time");
     *us = 1e3 * static_cast<double>(ms);
+    return got;
+  }
+
+  CallStatus make_event(void** event) noexcept override {
+    const RelaxedCapture relaxed;
+    cudaEvent_t made = nullptr;
+    const CallStatus got = check_cuda(cudaEventCreate(&made), "an event");
+    *event = made;
+    return got;
+  }
+  CallStatus record_event(void* event, void* stream) noexcept override {
+    return check_cuda(cudaEventRecord(static_cast<cudaEvent_t>(event), static_cast<cudaStream_t>(stream)),
+                      "a time stamp");
+  }
+  CallStatus between_events(void* begin, void* end, bool* passed, double* us) noexcept override {
+    const RelaxedCapture relaxed;
+    const cudaError_t reached = cudaEventQuery(static_cast<cudaEvent_t>(end));
+    *passed = reached != cudaErrorNotReady;
+    if (!*passed) {
+      cudaGetLastError();  // an answer, no error
+      return CallStatus::done;
+    }
+    float ms = 0;
+    CallStatus got = check_cuda(reached, "the timed work");
+    if (got == CallStatus::done) {
+      got = check_cuda(
+          cudaEventElapsedTime(&ms, static_cast<cudaEvent_t>(begin), static_cast<cudaEvent_t>(end)),
+          "the time");
+    }
+    *us = 1e3 * static_cast<double>(ms);
+    return got;
+  }
+  CallStatus is_capturing(void* stream, bool* captures) noexcept override {
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    const CallStatus got = check_cuda(cudaStreamIsCapturing(static_cast<cudaStream_t>(stream), &status),
+                                      "the state of a stream");
+    *captures = status != cudaStreamCaptureStatusNone;
     return got;
   }
 
