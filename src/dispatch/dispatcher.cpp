@@ -126,6 +126,8 @@ struct Dispatcher::Impl {
                               const Limits& limits) {
     const std::scoped_lock lock(mutex);
     Decided::Entry& one = entry(problem, space, limits);
+    if (!is_empty(problem)) begin_trial(one, {});
+    if (one.trial) return one.trial->workspace_bytes();
     decided.make_ready(solver, problem, one);
     return one.launch->workspace_bytes();
   }
@@ -135,25 +137,32 @@ struct Dispatcher::Impl {
     const std::scoped_lock lock(mutex);
     Decided::Entry& one = entry(problem, buffers.space, on.limits);
     if (is_empty(problem)) return one.solution;  // nothing to compute
-    if (!one.is_refined && solver.wants_refinement(one.solution)) refine(one, buffers, on.stream);
+    begin_trial(one, on.stream);
     if (one.trial) end_trial(one);
     if (one.trial) return run_trial(problem, one, buffers, on);
+    if (!one.launch && wants_times(one) && !clock_of(one)) {
+      one.is_refined = true;
+      solver.refine(buffers, one.solution, one.limits);
+    }
     decided.make_ready(solver, problem, one);
     run(*one.launch, *one.solution.backend, problem, buffers, on);
     return one.solution;
   }
 
-  /// Begins to time the best configs on calls to come; on a device whose calls cannot be timed without
-  /// waiting, times them now, unless a launch is ready.
-  void refine(Decided::Entry& one, const Buffers& buffers, Stream stream) {
-    StreamClock* const clock = instruments_of(*one.solution.backend).stream_clock();
-    if (clock && clock->captures(stream)) return;  // a later call begins
+  bool wants_times(const Decided::Entry& one) const {
+    return !one.is_refined && solver.wants_refinement(one.solution);
+  }
+  static StreamClock* clock_of(const Decided::Entry& one) {
+    return instruments_of(*one.solution.backend).stream_clock();
+  }
+
+  /// Begins to time the best configs on calls to come, on a device whose calls can be timed without waiting.
+  void begin_trial(Decided::Entry& one, Stream stream) {
+    if (!wants_times(one)) return;
+    StreamClock* const clock = clock_of(one);
+    if (!clock || clock->captures(stream)) return;  // a later call begins
     one.is_refined = true;
-    if (clock) {
-      one.trial = solver.trial(one.solution, one.limits);
-    } else if (!one.launch) {
-      solver.refine(buffers, one.solution, one.limits);
-    }
+    one.trial = solver.trial(one.solution, one.limits);
   }
 
   /// Ends a trial whose times are known: its fastest kernel is the entry's.

@@ -1,5 +1,6 @@
 #include "dispatch/trial.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include <kscout/error.h>
@@ -46,6 +47,12 @@ std::unique_ptr<Trial> Trial::of(Backend& backend, ProblemRef problem, std::span
   trial->choices_ = std::move(ready);
   trial->launches_ = std::move(launches);
   return trial;
+}
+
+std::size_t Trial::workspace_bytes() const noexcept {
+  std::size_t most = 0;
+  for (const auto& launch : launches_) most = std::max(most, launch->workspace_bytes());
+  return most;
 }
 
 Trial::Call Trial::next(Stream stream, std::size_t workspace_bytes) {

@@ -37,6 +37,8 @@ class Trial {
   /// more workspace, it is the best predicted one, untimed.
   Call next(Stream stream, std::size_t workspace_bytes);
   void add(const Call& call, Stream stream, bool ran) noexcept;
+  /// That any of its calls needs.
+  std::size_t workspace_bytes() const noexcept;
   /// The fastest, once, when the GPU has passed the last timed call. Without a time of the best predicted
   /// config and of another one, the index is that of the best predicted one, and it has no time.
   std::optional<Fastest> result();

@@ -187,12 +187,18 @@ TEST_F(CudaJointTest, OnTheFirstCallsBothTakeTurnsAndEveryResultIsRight) {
   operands.make(kSmall, 7);
   const GemmReference reference(kSmall, operands);
   std::set<std::string> ran;
+  // The workspace suffices for each that takes part.
+  Memory& memory = backend("cuda").memory();
+  const std::size_t bytes = dispatcher.workspace_bytes(kSmall);
+  void* const workspace = memory.allocate(bytes + 1);
+  const RunOn on{.workspace = workspace, .workspace_bytes = bytes};
   // At most four calls of each, and the one that finds the times.
   for (int call = 0; call < 9; ++call) {
     operands.reset_c();
-    ran.insert(Selector::name(kSmall, dispatcher.run(kSmall, operands.buffers()).choice));
+    ran.insert(Selector::name(kSmall, dispatcher.run(kSmall, operands.buffers(), on).choice));
     EXPECT_LE(reference.check(operands.c()).error, 1) << call;
   }
+  memory.release(workspace);
   EXPECT_EQ(ran.size(), 2u);
   const Choice settled = dispatcher.get_solution(kSmall).choice;
   EXPECT_EQ(settled.decided_by, ChoiceSource::db);

@@ -297,6 +297,33 @@ TEST(ProblemBench, LoadingAKernelIsNoReasonToGiveItUp) {
   }
 }
 
+/// A device on which calls take 10 us, but the call of a number 100 us: the thread that starts it pauses.
+class PausingDevice final : public StandInInstruments {
+ public:
+  explicit PausingDevice(int pause) : pause_(pause) {}
+  double time_us(Launch& launch, const Buffers& buffers, void* workspace, int) override {
+    launch.run(buffers, workspace);
+    return ++calls_ == pause_ ? 100 : 10;
+  }
+
+ private:
+  int pause_, calls_ = 0;
+};
+
+TEST(ProblemBench, APauseInOneColdCallIsNoReasonToGiveAKernelUp) {
+  ShakenBackend backend;
+  for (int pause = 1; pause <= 4; ++pause) {
+    PausingDevice device(pause);
+    ProblemBench bench({.cache = CacheState::cold, .slack_us = 0}, 1, device);
+    bench.open(make_gemm(4, 4, 0));
+    const Outcome outcome = bench.coarse(taking_us(backend, {0})[0], 9);
+    EXPECT_EQ(outcome.measured.status, Status::ok) << "a pause in call " << pause;
+    EXPECT_EQ(outcome.measured.time_us, 10);
+    const Outcome slow = bench.coarse(taking_us(backend, {0})[0], 1);
+    EXPECT_EQ(slow.measured.status, Status::pruned_early) << "each call is too slow";
+  }
+}
+
 /// Computes products of 16-bit floats; the config whose first axis is 1 leaves out the last 8 of K.
 class ForgetfulBackend final : public ShakenBackend {
  public:
