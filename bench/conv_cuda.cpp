@@ -1,11 +1,12 @@
-// Compares the model's choice for convolutions on an NVIDIA GPU with cuDNN: its heuristic's first suggestion
-// (mode a; mode b is reported), and the fastest of eight by timing, as cudnn.benchmark finds it. All use at
-// most 256 MiB of workspace, plans that are built before, and cold caches; only kernel time counts. Each time
-// is the median of three interleaved runs. Then: time to decide, time to the first result with plans and
-// compilation, and all convolutions of networks, forward and in a training step.
+// Compares the model's choice for convolutions on an NVIDIA GPU, and what refinement on the first calls makes
+// of it, with cuDNN: its heuristic's first suggestion, and the fastest of eight by timing, as cudnn.benchmark
+// finds it. All use at most 256 MiB of workspace, plans that are built before, and cold caches; only kernel
+// time counts. Each time is the median of three interleaved runs. Then: time to decide, what the first calls
+// cost with refinement (or, without it, time to the first result with plans and compilation), and all
+// convolutions of networks, forward and in a training step.
 //
 //     conv_cuda --problems held_out.txt --model models/conv_fwd_bf16_h200 --model models/conv_bwd_data_bf16_h200
-//     conv_cuda --problems pilot.txt --rules harvested.toml       # the best config of a rule set, no model
+//     conv_cuda --problems pilot.txt --rules FILE.toml            # the best config of a rule set, no model
 //
 // Without a model for a direction, the best config of the rule set stands for the choice, and the results are
 // named `best_...`. With both, a model and --rules, both are measured, and `captured` is the share of the
@@ -29,7 +30,6 @@
 
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/cudnn_library.h"
-#include "backend/cuda/harvest.h"
 #include "bench_program.h"
 #include "conv_cuda_match.h"
 #include "core/fail.h"
@@ -49,6 +49,7 @@ struct Options {
   std::vector<std::string> models, rules;
   std::vector<std::int64_t> batches = {1, 32, 256};
   double budget = 0, network_budget = 600;
+  std::size_t refine = 3;
   bool no_networks = false;
 };
 
@@ -82,8 +83,9 @@ class Bench {
       for (const auto& warning : models_.back().warnings()) fmt::print("warning: {}: {}\n", model, warning);
     }
     csv_ = open_csv(options.csv,
-                    "problem,weight,kind,model,config,refused,ours_us,first_us,first_b_us,best_of_8_us,"
-                    "best_of_rules_us,noisy,first_result_ms,cudnn_first_result_ms,failure");
+                    "problem,weight,kind,model,config,refused,ours_us,first_us,best_of_8_us,"
+                    "best_of_rules_us,refined_config,refined_us,refine_ready_ms,ten_calls,noisy,"
+                    "first_result_ms,cudnn_first_result_ms,failure");
   }
 
   /// Measures one direction's problems until the budget ends.
@@ -126,7 +128,7 @@ class Bench {
 
   void print_results() const {
     std::vector<const ConvRow*> grouped;
-    std::vector<double> first_ms, cudnn_first_ms;
+    std::vector<double> first_ms, cudnn_first_ms, refine_ready_ms, ten_calls;
     bool models = true, any = false;
     for (const auto& [op, rows] : rows_) {
       models = models && has_model(op);
@@ -134,6 +136,8 @@ class Bench {
         any = true;
         if (!std::isnan(row.first_result_ms)) first_ms.push_back(row.first_result_ms);
         if (!std::isnan(row.cudnn_first_result_ms)) cudnn_first_ms.push_back(row.cudnn_first_result_ms);
+        if (!std::isnan(row.refine_ready_ms)) refine_ready_ms.push_back(row.refine_ready_ms);
+        if (!std::isnan(row.ten_calls)) ten_calls.push_back(row.ten_calls);
         const ConvKind kind = conv_kind(row.problem);
         if (row.failure.empty() && (kind == ConvKind::grouped || kind == ConvKind::depthwise))
           grouped.push_back(&row);
@@ -154,6 +158,12 @@ class Bench {
     print_median("cudnn_heuristic_us", heuristic_us_, "us");
     print_median("first_result_ms", first_ms, "ms");
     print_median("cudnn_first_result_ms", cudnn_first_ms, "ms");
+    print_median("refine_ready_ms", refine_ready_ms, "ms");
+    print_median("ten_calls_over_first_suggestion", ten_calls, "x");
+    if (ten_calls.empty()) return;
+    std::ranges::sort(ten_calls);
+    fmt::print("RESULT conv_cuda.ten_calls_p90 {:.2f} x\nRESULT conv_cuda.ten_calls_most {:.2f} x\n",
+               ten_calls[ten_calls.size() * 9 / 10], ten_calls.back());
   }
 
   /// Whether any problem was timed.
@@ -185,7 +195,7 @@ class Bench {
     fmt::print("\n{}: {}{}\n", word(op),
                made.selector ? "model " + made.selector->model_path().string() : "no model",
                made.rules.empty() ? "" : ", the best of rule set " + made.rules);
-    made.match.emplace(made.selector ? &*made.selector : nullptr, made.rules);
+    made.match.emplace(made.selector ? &*made.selector : nullptr, made.rules, options_.refine);
     return made;
   }
 
@@ -207,11 +217,13 @@ class Bench {
     std::string failure = row.failure;
     std::ranges::replace(failure, ',', ';');
     std::ranges::replace(failure, '\n', ' ');
-    csv_ << fmt::format("{},{:g},{},{},{},{},{:.4f},{:.4f},{:.4f},{:.4f},{:.4f},{},{:.3f},{:.3f},{}\n",
-                        print(row.problem), row.problem.weight, word(conv_kind(row.problem)), model,
-                        row.config, row.refused, row.ours.us, row.first.us, row.first_b.us, row.of_8.us,
-                        row.best.us, row.ours.noisy || row.first.noisy, row.first_result_ms,
-                        row.cudnn_first_result_ms, failure)
+    csv_ << fmt::format(
+                "{},{:g},{},{},{},{},{:.4f},{:.4f},{:.4f},{:.4f},{},{:.4f},{:.3f},{:.3f},{},{:.3f},{:.3f},{}"
+                "\n",
+                print(row.problem), row.problem.weight, word(conv_kind(row.problem)), model, row.config,
+                row.refused, row.ours.us, row.first.us, row.of_8.us, row.best.us, row.refined_config,
+                row.refined.us, row.refine_ready_ms, row.ten_calls, row.ours.noisy || row.first.noisy,
+                row.first_result_ms, row.cudnn_first_result_ms, failure)
          << std::flush;
   }
 
@@ -234,13 +246,26 @@ class Bench {
     return bench::compare(pairs);
   }
 
-  static void print_line(const std::string& kind, const std::vector<const ConvRow*>& rows) {
-    const Summary first = against(&ConvRow::first, rows), b = against(&ConvRow::first_b, rows),
-                  of_8 = against(&ConvRow::of_8, rows);
+  static void print_line(const std::string& kind, const std::vector<const ConvRow*>& rows,
+                         Timed ConvRow::*ours = &ConvRow::ours) {
+    const Summary first = against(&ConvRow::first, rows, ours), of_8 = against(&ConvRow::of_8, rows, ours);
+    if (first.problems == 0) return;
     fmt::print(
-        "{:12} {:>8} | {:>8.3f} {:>7.3f} {:>7.3f} {:>5} {:>6} | {:>8.3f} | {:>9.3f} {:>7.3f} {:>5} {:>6}\n",
-        kind, rows.size(), first.geomean, first.p10, first.least, first.wins, first.losses, b.geomean,
-        of_8.geomean, of_8.p10, of_8.wins, of_8.losses);
+        "{:12} {:>8} | {:>8.3f} {:>7.3f} {:>7.3f} {:>5} {:>6} | {:>9.3f} {:>7.3f} {:>5} {:>6} {:>9.3f}\n",
+        kind, first.problems, first.geomean, first.p10, first.least, first.wins, first.losses, of_8.geomean,
+        of_8.p10, of_8.wins, of_8.losses, calls_over(&ConvRow::of_8, rows, ours));
+  }
+
+  /// Sum of a peer's times over ours, each times the problem's calls.
+  static double calls_over(Timed ConvRow::*peer, const std::vector<const ConvRow*>& rows,
+                           Timed ConvRow::*ours) {
+    double theirs_us = 0, ours_us = 0;
+    for (const ConvRow* row : rows) {
+      if (!((row->*ours).us > 0 && (row->*peer).us > 0)) continue;
+      theirs_us += row->problem.weight * (row->*peer).us;
+      ours_us += row->problem.weight * (row->*ours).us;
+    }
+    return theirs_us / ours_us;
   }
 
   void print_direction(Op op) const {
@@ -257,11 +282,14 @@ class Bench {
       all.push_back(&row);
     }
     if (all.empty()) return;
-    fmt::print("\n{:12} {:>8} | {:>8} {:>7} {:>7} {:>5} {:>6} | {:>8} | {:>9} {:>7} {:>5} {:>6}\n",
-               short_word(op), "problems", "mode a", "P10", "min", "wins", "losses", "mode b", "best of 8",
-               "P10", "wins", "losses");
+    fmt::print("\n{:12} {:>8} | {:>8} {:>7} {:>7} {:>5} {:>6} | {:>9} {:>7} {:>5} {:>6} {:>9}\n",
+               short_word(op), "problems", "mode a", "P10", "min", "wins", "losses", "best of 8", "P10",
+               "wins", "losses", "all calls");
     for (const auto& [kind, of] : kinds) print_line(kind, of);
     print_line("all", all);
+    fmt::print("refined on the first calls\n");
+    for (const auto& [kind, of] : kinds) print_line(kind, of, &ConvRow::refined);
+    print_line("all", all, &ConvRow::refined);
     if (refused + failed > 0)
       fmt::print("{} problems left out; the library refused the model's first choice for {}\n", failed,
                  refused);
@@ -273,8 +301,13 @@ class Bench {
       fmt::print("RESULT conv_cuda.{}.{}min_vs_cudnn {:.4f} x\n", slice, what, first.least);
       fmt::print("RESULT conv_cuda.{}.{}geomean_vs_best_of_8 {:.4f} x\n", slice, what,
                  against(&ConvRow::of_8, rows).geomean);
-      fmt::print("RESULT conv_cuda.{}.{}geomean_vs_cudnn_b {:.4f} x\n", slice, what,
-                 against(&ConvRow::first_b, rows).geomean);
+      const Summary refined = against(&ConvRow::first, rows, &ConvRow::refined),
+                    refined_of_8 = against(&ConvRow::of_8, rows, &ConvRow::refined);
+      if (refined.problems > 0) {
+        fmt::print("RESULT conv_cuda.{}.refined_geomean_vs_cudnn {:.4f} x\n", slice, refined.geomean);
+        fmt::print("RESULT conv_cuda.{}.refined_geomean_vs_best_of_8 {:.4f} x\n", slice,
+                   refined_of_8.geomean);
+      }
       if (has_model(op) && !directions_.at(op).rules.empty()) {
         const double headroom = against(&ConvRow::first, rows, &ConvRow::best).geomean;
         fmt::print("RESULT conv_cuda.{}.best_geomean_vs_cudnn {:.4f} x\n", slice, headroom);
@@ -405,6 +438,11 @@ int main(int argc, char** argv) {
   app.add_option("--network-budget", options.network_budget, "seconds for all networks; 0: no limit")
       ->capture_default_str()
       ->check(CLI::NonNegativeNumber);
+  app.add_option(
+         "--refine", options.refine,
+         "configs that refinement tries on a problem's first calls; 0: no refinement, and the time to "
+         "the first result is measured")
+      ->capture_default_str();
   app.add_flag("--no-networks", options.no_networks, "leave out the networks");
   return bench::run_bench("conv_cuda", app, argc, argv, [&] { return bench::run(options); });
 }

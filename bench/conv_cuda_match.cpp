@@ -8,11 +8,13 @@
 
 #include <fmt/format.h>
 
+#include <kscout/dispatcher.h>
 #include <kscout/error.h>
 
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/cudnn_graph.h"
 #include "core/fail.h"
+#include "family/listed.h"
 #include "provider/joint.h"
 
 namespace kscout::bench {
@@ -24,6 +26,8 @@ constexpr int kRuns = 3;
 constexpr std::size_t kFinalists = 8;    // of a family, timed again to find its fastest
 constexpr std::size_t kRanked = 16;      // choices to try before cuDNN's first suggestion
 constexpr double kCompileSeconds = 120;  // for all plans of one problem
+constexpr int kFirstCalls = 10;          // whose cost with refinement is told
+constexpr int kMoreCalls = 20;           // by then refinement is over
 
 /// Memory of the GPU, uninitialised.
 class GpuMemory {
@@ -42,17 +46,58 @@ std::size_t bytes_of(std::int64_t elements, DType dtype) {
   return static_cast<std::size_t>(static_cast<double>(elements) * bytes_per_element(dtype));
 }
 
+/// Uninitialised operands of a convolution, and workspace.
+class Operands {
+ public:
+  explicit Operands(const ConvProblem& problem) : Operands(problem, operand_elements(problem)) {}
+
+  ConvTensors tensors() const {
+    return {.in = in_.data(), .wei = wei_.data(), .out = out_.data(), .space = cuda_backend().space()};
+  }
+  GemmBuffers buffers() const { return operands_of(op_, tensors()); }
+  void* workspace() const { return workspace_.data(); }
+  /// Waits for the calls before.
+  void wait() const {
+    std::byte last;
+    cuda::gpu_memory().read(&last, buffers().c, 1, {});
+  }
+
+ private:
+  Operands(const ConvProblem& problem, const ConvElements& elements)
+      : op_(problem.op),
+        in_(bytes_of(elements.in, problem.dtype_in)),
+        wei_(bytes_of(elements.wei, problem.dtype_wei)),
+        out_(bytes_of(elements.out, problem.dtype_out)),
+        workspace_(kCudnnWorkspace) {}
+
+  Op op_;
+  GpuMemory in_, wei_, out_, workspace_;
+};
+
+/// GPU time of a problem's first calls, in microseconds.
+template <class Call>
+double first_calls_us(const Operands& operands, const Call& call) {
+  StreamClock& clock = *cuda::gpu_instruments().stream_clock();
+  const StreamClock::Span span = clock.start({});
+  for (int i = 0; i < kFirstCalls; ++i) call();
+  double us = Choice::unknown;
+  const bool stopped = clock.stop(span, {});
+  operands.wait();
+  if (stopped) clock.read(span, us);
+  clock.give_back(span);
+  return us;
+}
+
 }  // namespace
 
-KernelConfig cudnn_suggestion(Op op, int place, bool mode_b) {
+KernelConfig cudnn_suggestion(Op op, int place) {
   CudnnConfig config;
   config.suggestion = place;
-  config.mode = mode_b ? CudnnMode::b : CudnnMode::a;
   return config.kernel_config(op);
 }
 
-ConvMatch::ConvMatch(const Selector* selector, std::string rules)
-    : selector_(selector), rules_(std::move(rules)) {}
+ConvMatch::ConvMatch(const Selector* selector, std::string rules, std::size_t refine)
+    : selector_(selector), rules_(std::move(rules)), refine_(refine) {}
 
 const Family& ConvMatch::family_for(const ConvProblem& problem) {
   const Signature signature = signature_of(problem);
@@ -82,18 +127,12 @@ ConvMatch::Ready ConvMatch::choose(const ConvProblem& problem) const {
 
 void ConvMatch::measure_first_results(ConvRow& row) {
   const ConvProblem& problem = row.problem;
-  const ConvElements elements = operand_elements(problem);
-  const GpuMemory in(bytes_of(elements.in, problem.dtype_in)), wei(bytes_of(elements.wei, problem.dtype_wei)),
-      out(bytes_of(elements.out, problem.dtype_out)), workspace(kCudnnWorkspace);
-  const ConvTensors tensors{
-      .in = in.data(), .wei = wei.data(), .out = out.data(), .space = cuda_backend().space()};
-  const GemmBuffers buffers = operands_of(problem.op, tensors);
+  const Operands operands(problem);
   const auto until_result_ms = [&](const auto& make) {
     return microseconds([&] {
              const std::unique_ptr<Launch> launch = make();
-             launch->run(buffers, workspace.data());
-             std::byte last;
-             cuda::gpu_memory().read(&last, buffers.c, 1, {});  // waits for the result
+             launch->run(operands.buffers(), operands.workspace());
+             operands.wait();
            }) /
            1e3;
   };
@@ -126,6 +165,32 @@ void ConvMatch::measure_first_results(ConvRow& row) {
   }
 }
 
+KernelConfig ConvMatch::refine(ConvRow& row) const {
+  const ConvProblem& problem = row.problem;
+  const Operands operands(problem);
+  const RunOn on{.workspace = operands.workspace(), .workspace_bytes = kCudnnWorkspace};
+  KernelConfig left;
+  double ours_us = 0;
+  // A kernel's first call loads it, whoever chose it: the second dispatcher's calls are those of kernels that
+  // are loaded.
+  for (int pass = 0; pass < 2; ++pass) {
+    Dispatcher dispatcher(*selector_, cuda_backend(), {.refine = {.top = refine_}});
+    const auto call = [&] { return dispatcher.run(problem, operands.tensors(), on); };
+    const double ready_us =
+        microseconds([&] { dispatcher.workspace_bytes(problem, cuda_backend().space()); });
+    if (pass == 0) row.refine_ready_ms = ready_us / 1e3;
+    ours_us = first_calls_us(operands, call);
+    for (int i = 0; i < kMoreCalls; ++i) call();
+    operands.wait();
+    left = call().choice.config;
+  }
+  const auto first = cuda_backend().prepare(problem, cudnn_suggestion(problem.op, 1));
+  const auto call = [&] { first->run(operands.buffers(), operands.workspace()); };
+  call();
+  row.ten_calls = ours_us / first_calls_us(operands, call);
+  return member_config(left);
+}
+
 std::optional<KernelConfig> ConvMatch::best_of_family(const ConvProblem& problem) {
   const Family& family = family_for(problem);
   std::vector<std::uint8_t> applicable(family.configs.size());
@@ -144,7 +209,7 @@ std::optional<KernelConfig> ConvMatch::best_of_family(const ConvProblem& problem
   return finalists[fastest_of(match_.time(finalists))];
 }
 
-void ConvMatch::measure(ConvRow& row) {
+void ConvMatch::measure(ConvRow& row, std::optional<KernelConfig> refined) {
   const ConvProblem& problem = row.problem;
   std::optional<KernelConfig> chosen, best;
   if (selector_) {
@@ -155,22 +220,25 @@ void ConvMatch::measure(ConvRow& row) {
   match_.open(problem);
   std::vector<KernelConfig> eight;
   for (int place = 1; place <= kSuggestions; ++place) eight.push_back(cudnn_suggestion(problem.op, place));
-  std::vector<KernelConfig> ahead = eight;
-  ahead.push_back(cudnn_suggestion(problem.op, 1, true));
-  cuda_backend().prepare_ahead(problem, ahead, kCompileSeconds);
+  cuda_backend().prepare_ahead(problem, eight, kCompileSeconds);
   // The fastest of the eight is determined by timing before the comparison, as an application would do it.
   const KernelConfig of_8 = eight[fastest_of(match_.time(eight))];
   if (!rules_.empty()) best = best_of_family(problem);
   if (!chosen) chosen = best;
   if (!chosen) fail(Errc::unsupported, "the library takes no config of the rule set");
   row.config = config_name(signature_of(problem), *chosen);
+  if (refined) row.refined_config = config_name(signature_of(problem), *refined);
+  for (auto* const config : {&chosen, &refined}) {
+    const std::int32_t place = *config ? suggestion_place(**config) : 0;
+    if (place >= 1 && place <= kSuggestions) *config = eight[static_cast<std::size_t>(place - 1)];
+  }
   const std::vector<Timed> timed =
-      match_.time({*chosen, eight[0], ahead.back(), of_8, best.value_or(*chosen)}, kRuns);
+      match_.time({*chosen, eight[0], of_8, best.value_or(*chosen), refined.value_or(*chosen)}, kRuns);
   row.ours = timed[0];
   row.first = timed[1];
-  row.first_b = timed[2];
-  row.of_8 = timed[3];
-  if (best) row.best = timed[4];
+  row.of_8 = timed[2];
+  if (best) row.best = timed[3];
+  if (refined) row.refined = timed[4];
   const auto& failures = match_.last_failures();
   if (!failures[0].empty()) row.failure = row.config + ": " + failures[0];
   if (!failures[1].empty()) row.failure = "cuDNN's first suggestion: " + failures[1];
@@ -180,8 +248,13 @@ ConvRow ConvMatch::play(const ConvProblem& problem, bool first_results) {
   ConvRow row;
   row.problem = problem;
   try {
-    if (first_results) measure_first_results(row);
-    measure(row);
+    std::optional<KernelConfig> refined;
+    if (first_results && selector_ && refine_ >= 2) {
+      refined = refine(row);
+    } else if (first_results) {
+      measure_first_results(row);
+    }
+    measure(row, refined);
     if (row.failure.empty() && (std::isnan(row.ours.us) || std::isnan(row.first.us)))
       row.failure = "no time in any run";
   } catch (const Error& error) {

@@ -388,7 +388,7 @@ void setup_kernels(CLI::App& verb) {
   auto* libraries = verb.add_flag("--libraries", options->list_libraries, "print the known kernel libraries");
   auto* backend = verb.add_option("--backend", options->backend,
                                   "print what this backend can execute: cpu or a kernel library's name");
-  for (const char* moved : {"harvest", "prune"}) add_former_flag(verb, moved);
+  add_former_flag(verb, "prune");
   for (CLI::Option* alone : {why, refusals, sets, file, by_signature, covers})
     libraries->excludes(alone), backend->excludes(alone);
   libraries->excludes(list)->excludes(count)->excludes(backend);

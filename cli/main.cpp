@@ -9,7 +9,6 @@ namespace kscout::cli {
 void setup_kernels(CLI::App& verb);
 void setup_audit(CLI::App& verb);
 void setup_classes(CLI::App& verb);
-void setup_harvest(CLI::App& verb);
 void setup_problems(CLI::App& verb);
 void setup_sweep(CLI::App& verb);
 void setup_features(CLI::App& verb);
@@ -29,7 +28,6 @@ void setup_db_without_data(CLI::App& verb) { setup_db(verb, nullptr); }
 // clang-format off
 constexpr VerbSetup kSetups[] = {
     {"kernels", setup_kernels},
-    {"harvest", setup_harvest},
     {"audit", setup_audit},
     {"problems", setup_problems},
     {"sweep", setup_sweep},

@@ -462,8 +462,7 @@ void setup_sweep(CLI::App& verb) {
       ->capture_default_str();
   verb.add_option("--provider", options->plan.provider, "provider of the kernels")
       ->default_str("the backend's");
-  verb.add_option("--rules", options->plan.rules, "rule set, or FILE.toml[:SET] (kscout harvest)")
-      ->capture_default_str();
+  verb.add_option("--rules", options->plan.rules, "rule set, or FILE.toml[:SET]")->capture_default_str();
   verb.add_option("--filter", options->plan.filter, "keep configs for which this formula holds");
   verb.add_option("--max-configs", options->plan.max_configs,
                   "max configs per problem, evenly spaced in the family; 0 = all")

@@ -29,7 +29,6 @@ inline constexpr VerbInfo kVerbs[] = {
     {"tune", "do everything for this machine: sweep a family, train, evaluate and install a model",
      Program::lab},
     {"kernels", "list, count, filter, export the configs of a family", Program::kscout},
-    {"harvest", "list the engine configs of cuDNN; write them as rule sets", Program::kscout},
     {"audit", "run a vendor library's own suggestions; report wrong results", Program::kscout},
     {"problems", "list, generate, describe problem sets", Program::kscout},
     {"sweep", "measure configs on problems", Program::kscout},

@@ -226,7 +226,7 @@ Family family_of_configs(const Signature& signature, const Device& device, Confi
 
 inline constexpr std::string_view kMembersList = "members:";
 
-// ---- Writes rule sets that list their configs explicitly: `kscout harvest` and `kscout prune` write such
+// ---- Writes rule sets that list their configs explicitly: `kscout prune` writes such
 // files, and `--rules FILE.toml` reads them (docs/formats/family.md).
 //
 //     const std::string text = rule_sets_text("native", Op::gemm, {{"pruned", "help", "tiny", {block}}});

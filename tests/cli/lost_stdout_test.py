@@ -47,7 +47,7 @@ COMMANDS = {
 CONV_LOG = """kernel,problem_idx,N,C,K,G,Hi,Wi,Y,X,stride_h,stride_w,pad_h,pad_w,latency_ms,tflops,non_zero
 grouped_conv_forward_bf16_2d_16x64x64_compv3,0,1,64,64,1,8,8,1,1,1,1,0,0,0.010,1,1
 """
-SLOW = {"audit", "harvest", "exec"}  # need a GPU; prints nothing itself
+SLOW = {"audit", "exec"}  # need a GPU; prints nothing itself
 LAB = {"tune", "import", "dataset", "prune", "train", "evaluate", "report", "validate", "compare"}
 
 

@@ -9,7 +9,7 @@
 
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/cudnn_library.h"
-#include "backend/cuda/harvest.h"
+#include "family/listed.h"
 #include "gpu/on_gpu.h"
 #include "measure/problem_bench.h"
 
@@ -54,29 +54,20 @@ TEST_F(Cudnn, EveryKindOfProblemRunsAndIsVerified) {
   }
 }
 
-TEST_F(Cudnn, HarvestedConfigsReadBackAndRun) {
+TEST_F(Cudnn, ListedConfigsReadBackAndRun) {
   const ConvProblem problem = parse_conv_problem("conv_fwd:8x64x28x28:64x3x3:bf16:nhwgc:pad=1");
-  const auto found = harvest({problem}, {.widen = 4});
-  ASSERT_EQ(found.size(), 1u);
-  ASSERT_GT(found[0].suggested.size(), 10u);
+  const auto listed = backend("cuda").suggestions(problem, kListedAlgorithms);
+  ASSERT_GT(listed.size(), 10u);
   int ran = 0;
-  for (const KernelConfig& kernel : found[0].suggested) {
-    const std::string name = config_name(found[0].signature, kernel);
-    EXPECT_TRUE((parse_config_name(name) == NamedConfig{found[0].signature, kernel})) << name;
+  for (const KernelConfig& kernel : listed) {
+    const std::string name = config_name(signature_of(problem), kernel);
+    EXPECT_TRUE((parse_config_name(name) == NamedConfig{signature_of(problem), kernel})) << name;
     const Outcome outcome = measured(problem, kernel);
     EXPECT_TRUE(outcome.measured.status == Status::ok || outcome.measured.status == Status::unsupported)
         << name << ": " << outcome.reason;
     ran += outcome.measured.status == Status::ok;
   }
   EXPECT_GT(ran, 10);
-}
-
-/// What the library lists for the GPU and for its description is the same.
-TEST_F(Cudnn, ADescriptionStandsForTheGpu) {
-  const ConvProblem problem = parse_conv_problem("conv_fwd:8x64x28x28:64x3x3:bf16:nhwgc:pad=1");
-  const auto here = harvest({problem}, {.widen = 0});
-  const auto described = harvest({problem}, {.widen = 0, .gpu = describe_cudnn_gpu()});
-  EXPECT_EQ(here[0].suggested, described[0].suggested);
 }
 
 }  // namespace

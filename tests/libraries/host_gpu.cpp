@@ -87,6 +87,8 @@ bool takes(const CublasLtConfig&) { return true; }
 bool is_wrong(const CublasLtConfig&) { return false; }
 #endif
 
+constexpr std::size_t kAlignment = 256;  // of memory, as the GPU's
+
 // Of kinds that the shipped models know (select/algorithm_kind.h).
 constexpr CublasLtConfig kSuggested[] = {{kRelease, 0, kFirst, 64, 64, 32, 3, 1, 0, 0, 0, 0, 0, 0},
                                          {kRelease, 0, kFirst, 128, 64, 32, 3, 1, 0, 1, 0, 0, 0, 0},
@@ -397,13 +399,14 @@ class HostModule final : public Module {
 
   CallStatus allocate(std::uint64_t bytes, void** memory) noexcept override {
     if (has_to_fail("allocate")) return say(CallStatus::failed, "it has to");
-    *memory = host_memory().allocate(bytes);
+    *memory = std::aligned_alloc(kAlignment, (bytes / kAlignment + 1) * kAlignment);
+    if (!*memory) return say(CallStatus::failed, "out of memory");
     log(fmt::format("allocate {} at {}", bytes, *memory));
     return CallStatus::done;
   }
   void release(void* memory) noexcept override {
     log(fmt::format("release {}", memory));
-    host_memory().release(memory);
+    std::free(memory);
   }
   CallStatus copy(const MatrixCopy& copy, void*) noexcept override {
     host_memory().copy(copy, {});

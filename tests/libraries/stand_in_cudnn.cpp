@@ -242,25 +242,10 @@ bool of_words(Type type) {
          type != Type::float32 && type != Type::character;
 }
 
-void fill_knob_infos(Object& engine) {
-  for (const Range& range : knobs_of(engine.number(Attribute::engine_index))) {
-    Shared info = object(Kind::knob_info);
-    info->numbers[Attribute::knob_type] = {range.type};
-    info->numbers[Attribute::knob_minimum] = {range.least};
-    info->numbers[Attribute::knob_maximum] = {range.most};
-    info->numbers[Attribute::knob_stride] = {1};
-    engine.objects[Attribute::engine_knobs].push_back(info);
-  }
-}
-
 Status finalize(Object& it) {
-  if (it.kind == Kind::device && it.numbers.at(Attribute::device_json) != std::vector<std::int64_t>{2})
-    return refuse(kBadParam, "the description is not {}");
-  if (it.kind == Kind::engine) {
-    if (!takes(it.object(Attribute::engine_graph), it.number(Attribute::engine_index)))
-      return refuse(kRefused, "not for this problem");
-    fill_knob_infos(it);
-  }
+  if (it.kind == Kind::engine &&
+      !takes(it.object(Attribute::engine_graph), it.number(Attribute::engine_index)))
+    return refuse(kRefused, "not for this problem");
   if (it.kind == Kind::engine_config) {
     const std::int64_t engine = it.object(Attribute::config_engine).number(Attribute::engine_index);
     for (const Shared& choice : it.objects[Attribute::config_knobs]) {

@@ -20,7 +20,6 @@
 
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/cudnn_graph.h"
-#include "backend/cuda/harvest.h"
 #include "core/files.h"
 #include "family/family_file.h"
 #include "family/rules.h"
@@ -268,37 +267,6 @@ TEST_F(CudnnTest, TheDispatcherRunsConvolutionsInManyThreads) {
   EXPECT_EQ(equal, std::vector<int>(4, 1));
 }
 
-TEST_F(CudnnTest, HarvestIsWrittenAsRuleSetsThatReadBack) {
-  const test::TemporaryFolder folder;
-  for (const bool described : {false, true}) {
-    const auto found = harvest({conv("conv_fwd:3x8x6x6:8x3x3:bf16"), conv("conv_fwd:3x7x6x6:8x3x3:bf16"),
-                                conv("conv_fwd:3x8x6x6:8x3x3:fp16")},
-                               {.gpu = described ? "{}" : ""});
-    ASSERT_EQ(found.size(), 2u);
-    EXPECT_EQ(found[0].problems, 2u);
-    // Engine 1 three times, 3, 4, 0 and 63, whose number only a rule of the family excludes.
-    EXPECT_EQ(found[0].suggested.size(), 7u);
-    EXPECT_EQ(found[0].barred, 1u) << "engine 2";
-    EXPECT_EQ(found[0].unnamed, 2u) << "engine 6, for each problem";
-    EXPECT_EQ(found[0].widened.size(), 3u) << "kernel_cfg 0, 2, 4";
-    EXPECT_EQ(found[0].refused, 3u);
-    const std::string path = folder / "harvest.toml";
-    write_file_atomically(path, rule_set_text(found));
-    const Signature signature = signature_of(make_conv(Op::conv_fwd, DType::bf16));
-    const auto configs = [&](const std::string& rules, const std::string& filter = "") {
-      return enumerate({"cudnn", signature, device_preset("h200"), rules, filter}).configs.size();
-    };
-    EXPECT_EQ(configs("default"), 16u);
-    EXPECT_EQ(configs(path + ":harvested"), 16u + 6);
-    EXPECT_EQ(configs(path), 16u + 6 + 3);
-    EXPECT_EQ(configs(path, "c.suggestion == 0 and deterministic"), 9u);
-  }
-  EXPECT_EQ(harvest({conv("conv_fwd:3x8x6x6:8x3x3:bf16")}, {.deterministic = true})[0].suggested.size(), 6u);
-  EXPECT_THROW(harvest({conv("conv_fwd:1x8x6x6:8x3x3"), conv("conv_bwd_data:1x8x6x6:8x3x3")}, {}), Error);
-  EXPECT_THROW(harvest({conv("conv_fwd:1x8x6x6:8x3x3:fp8")}, {}), Error);
-  EXPECT_THROW(harvest({conv("conv_fwd:1x8x6x6:8x3x3")}, {.gpu = "no description"}), Error);
-}
-
 /// Output of `kscout run` of a convolution, in a process of its own, because a library is loaded once.
 std::string output_of_run(std::string_view problem, std::string_view variables) {
   const std::string command = fmt::format("env {} KSCOUT_CUDA_MODULE={} {} run {} --backend cuda 2>&1",
@@ -366,7 +334,6 @@ TEST(CudnnLibrary, ListsConfigsForADescribedGpu) {
       for (const std::int32_t value : config.named.knob) knobs += value > 0;
     }
     EXPECT_GT(knobs, found.size());
-    EXPECT_FALSE(graph.knobs(found[0].named.engine - 1).empty());
   }
 }
 

@@ -237,7 +237,7 @@ TEST(Family, BadFilesAreRefusedWithTheLine) {
       {rule("1") + "suggested = 1\n" + good_block, "toy.toml:8: 'suggested' must be true or false"},
       {rule("1") + "suggested = true\n" + good_block, "toy.toml:8: rule 'r' is of kind legal"},
       {rule("1") + "slow = true\n" + good_block, "toy.toml:8: rule 'r' is of kind legal"},
-      {"include = ['cudnn_conv_found.toml']\n" + good_block, "families/cudnn_conv_found.toml:"},
+      {"include = ['groupwise_conv.toml']\n" + good_block, "families/groupwise_conv.toml:"},
       {block("threads = 1\nm = 1\nn = 1"), "leaves out axis 'mode'"},
       {block("threads = 1\nm = 1\nn = 1\nmode = 'onn'"),
        "toy.toml:9: unknown word of mode 'onn'; did you mean 'on'"},

@@ -63,7 +63,7 @@ TEST_F(GpuMatchTest, RefusedAndWrongConfigsHaveNoTimeAndAReason) {
 TEST_F(GpuMatchTest, AConvolutionIsComparedWithAndWithoutAModel) {
   const ConvProblem problem = parse_conv_problem("conv_fwd:3x8x6x6:8x3x3:bf16:nhwgc:pad=1");
   const Selector selector = Selector::analytic({.provider = "cudnn", .device = device_preset("h200")});
-  const ConvRow chosen = ConvMatch(&selector, "").play(problem, true);
+  const ConvRow chosen = ConvMatch(&selector, "", 0).play(problem, true);
   EXPECT_EQ(chosen.failure, "");
   EXPECT_EQ(chosen.config, Selector::name(problem, selector.select(problem)));
   EXPECT_GT(chosen.first_result_ms, 0);
@@ -71,15 +71,27 @@ TEST_F(GpuMatchTest, AConvolutionIsComparedWithAndWithoutAModel) {
   EXPECT_GT(chosen.first.us, 0);
   EXPECT_GT(chosen.of_8.us, 0);
   EXPECT_TRUE(std::isnan(chosen.best.us));
-  const ConvRow best = ConvMatch(nullptr, "default").play(problem, false);
+  const ConvRow best = ConvMatch(nullptr, "default", 0).play(problem, false);
   EXPECT_EQ(best.failure, "");
   EXPECT_EQ(best.ours.us, best.best.us);
   EXPECT_TRUE(std::isnan(best.first_result_ms));
 }
 
+TEST_F(GpuMatchTest, ARefinedConvolutionIsTimedBesideTheChoiceAndItsFirstCallsAreTimed) {
+  const ConvProblem problem = parse_conv_problem("conv_fwd:3x8x6x6:8x3x3:bf16:nhwgc:pad=1");
+  const Selector selector = Selector::analytic({.provider = "cudnn", .device = device_preset("h200")});
+  const ConvRow row = ConvMatch(&selector, "", 3).play(problem, true);
+  EXPECT_EQ(row.failure, "");
+  EXPECT_GT(row.refined.us, 0);
+  EXPECT_NE(row.refined_config, "");
+  EXPECT_GT(row.refine_ready_ms, 0);
+  EXPECT_GT(row.ten_calls, 0);
+  EXPECT_TRUE(std::isnan(row.first_result_ms)) << "its plans are built already";
+}
+
 TEST_F(GpuMatchTest, AFailureIsARowAndNoException) {
   const ConvProblem split = parse_conv_problem("conv_fwd:3x8x6x6:8x3x3:bf16:nhwgc:split_k=2");
-  const ConvRow row = ConvMatch(nullptr, "default").play(split, true);
+  const ConvRow row = ConvMatch(nullptr, "default", 0).play(split, true);
   EXPECT_NE(row.failure.find("split-K"), std::string::npos) << row.failure;
 }
 

@@ -234,23 +234,6 @@ Target Target::described(const std::string& json) {
   return target;
 }
 
-std::string describe_gpu() {
-  void* const handle = thread_handle();
-  Descriptor device(Kind::device);
-  device.set(Attribute::device_handle, Type::handle, &handle);
-  device.finalize("describing the GPU");
-  std::int64_t size = 0;
-  const auto read = [&](char* text) {
-    check(api().BackendGetAttribute(device.raw(), Attribute::device_json, Type::character, size, &size, text),
-          "describing the GPU");
-  };
-  read(nullptr);
-  std::string text(static_cast<std::size_t>(size), '\0');
-  read(text.data());
-  text.resize(text.find_last_not_of('\0') + 1);
-  return text;
-}
-
 std::string numerical_refusal(const EngineConfig& config, DType dtype, bool deterministic) {
   if ((config.notes & kSumsNarrow) != 0) return "the engine sums in a narrower type than fp32";
   if (dtype == DType::fp32 && (config.notes & (kTensorCores | kConvertsInputs)) != 0)
@@ -309,22 +292,6 @@ Descriptor ConvGraph::engine(std::int64_t index) const {
   if (target_.device()) made.set(Attribute::engine_device, *target_.device());
   made.finalize("the engine does not take the problem");
   return made;
-}
-
-std::vector<KnobRange> ConvGraph::knobs(std::int64_t index) const {
-  std::vector<KnobRange> ranges;
-  try {
-    const Descriptor of = engine(index);
-    for (const Descriptor& knob :
-         list_of(of, Attribute::engine_knobs, Kind::knob_info, kMaxKnobs, "listing knobs"))
-      ranges.push_back({.type = word_of(knob, Attribute::knob_type, Type::knob_type),
-                        .minimum = knob.number(Attribute::knob_minimum),
-                        .maximum = knob.number(Attribute::knob_maximum),
-                        .stride = std::max<std::int64_t>(knob.number(Attribute::knob_stride), 1)});
-  } catch (const Error& error) {
-    if (error.code() != Errc::unsupported) throw;
-  }
-  return ranges;
 }
 
 std::optional<EngineConfig> ConvGraph::read(Descriptor config) {

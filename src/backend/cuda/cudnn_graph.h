@@ -58,7 +58,8 @@ class Target {
   /// The GPU that the calling thread has opened (open_module). Threads have handles of their own, which are
   /// reused.
   static Target gpu();
-  /// A description that describe_gpu() wrote. Throws unsupported when this release cannot read it.
+  /// A GPU that JSON describes (cudnnBackendDescriptor_t of the device's properties). Throws unsupported when
+  /// this release cannot read it.
   static Target described(const std::string& json);
 
   void* handle() const noexcept { return handle_; }
@@ -69,9 +70,6 @@ class Target {
   void* handle_ = nullptr;
   std::optional<Descriptor> device_;
 };
-
-/// The open GPU as text, for Target::described on a machine without one.
-std::string describe_gpu();
 
 /// A config that the library accepts for a graph's problem.
 struct EngineConfig {
@@ -92,11 +90,6 @@ std::string numerical_refusal(const EngineConfig& config, DType dtype, bool dete
 /// Whether KSCOUT_CUDNN_DETERMINISTIC=1 asks for configs that give the same bits in every run.
 bool deterministic_asked();
 
-struct KnobRange {
-  std::int32_t type = 0;
-  std::int64_t minimum = 0, maximum = 0, stride = 1;
-};
-
 /// The operation graph of one convolution, and of the bias that its epilogue adds. Images lie in memory as
 /// the problem's layout says, the filter as k [z] y x c/g; all tensors are aligned to 16 bytes.
 class ConvGraph {
@@ -106,8 +99,6 @@ class ConvGraph {
 
   /// The number of engines that the release has for the direction; engine numbers are below it.
   std::int64_t engines() const { return graph_.number(Attribute::graph_engines); }
-  /// The knobs of an engine; empty for an engine that does not take the problem.
-  std::vector<KnobRange> knobs(std::int64_t engine) const;
   /// What the library's heuristic lists for the problem, best first; an empty list where it has nothing.
   /// `unnamed` counts configs with knobs that have no axis, which are left out.
   std::vector<EngineConfig> suggestions(CudnnMode mode, std::size_t* unnamed = nullptr) const;

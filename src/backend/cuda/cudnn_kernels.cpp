@@ -119,8 +119,9 @@ std::string cudnn_absence(const Signature&, const KernelConfig& config) {
   if (here == 0) return "cuDNN cannot be used: " + cudnn::missing();
   if (wanted == 0 || wanted == here) return {};
   return fmt::format(
-      "the config is for cuDNN {}, installed is {}: its engines have other numbers; find this release's "
-      "with kscout harvest",
+      "the config is for cuDNN {}, installed is {}: what this release lists, kscout sweep measures under "
+      "rule "
+      "set default",
       wanted, here);
 }
 
@@ -175,6 +176,7 @@ std::vector<KernelConfig> cudnn_suggestions(ProblemRef problem, std::size_t coun
   try {
     const cudnn::ConvGraph graph(of, target);
     for (const CudnnMode mode : {CudnnMode::a, CudnnMode::fallback}) {
+      if (configs.size() == count) break;  // fallback takes longer to ask than mode a
       for (const cudnn::EngineConfig& one : graph.suggestions(mode)) {
         if (!numerical_refusal(one, of.dtype_in, cudnn::deterministic_asked()).empty()) continue;
         CudnnConfig named = one.named;

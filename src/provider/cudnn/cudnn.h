@@ -7,8 +7,8 @@
 ///     KernelConfig same = config.kernel_config(Op::conv_fwd);
 ///
 /// An engine config is an engine and values of its knobs. Numbers of engines and knob values mean only "the
-/// same": each release of the library has its own (axis `version`). `kscout harvest` finds the configs that a
-/// release has. The library itself decides at run time whether an engine config takes a problem.
+/// same". A name is of one release of the library (axis `version`), which lists engine configs for a problem
+/// and decides at run time whether one takes it.
 ///
 /// Axes `engine` and `knob_*` hold the library's number plus 1; 0 = not given, which is a value of its own:
 /// an engine then chooses.
