@@ -28,6 +28,7 @@ constexpr std::size_t kRanked = 16;      // choices to try before cuDNN's first 
 constexpr double kCompileSeconds = 120;  // for all plans of one problem
 constexpr int kFirstCalls = 10;          // whose cost with refinement is told
 constexpr int kMoreCalls = 20;           // by then refinement is over
+constexpr double kLongestUs = 1e6;       // of a call of the first suggestion
 
 /// Memory of the GPU, uninitialised.
 class GpuMemory {
@@ -74,12 +75,12 @@ class Operands {
   GpuMemory in_, wei_, out_, workspace_;
 };
 
-/// GPU time of a problem's first calls, in microseconds.
+/// GPU time of some calls, in microseconds.
 template <class Call>
-double first_calls_us(const Operands& operands, const Call& call) {
+double calls_us(const Operands& operands, int calls, const Call& call) {
   StreamClock& clock = *cuda::gpu_instruments().stream_clock();
-  const StreamClock::Span span = clock.start({});
-  for (int i = 0; i < kFirstCalls; ++i) call();
+  StreamClock::Span span = clock.start({});
+  for (int i = 0; i < calls; ++i) call();
   double us = Choice::unknown;
   const bool stopped = clock.stop(span, {});
   operands.wait();
@@ -169,6 +170,11 @@ KernelConfig ConvMatch::refine(ConvRow& row) const {
   const ConvProblem& problem = row.problem;
   const Operands operands(problem);
   const RunOn on{.workspace = operands.workspace(), .workspace_bytes = kCudnnWorkspace};
+  const auto first = cuda_backend().prepare(problem, cudnn_suggestion(problem.op, 1));
+  const auto call_first = [&] { first->run(operands.buffers(), operands.workspace()); };
+  call_first();
+  if (const double us = calls_us(operands, 1, call_first); us > kLongestUs)
+    fail(Errc::unsupported, "cuDNN's first suggestion takes {:.1f} s", us / 1e6);
   KernelConfig left;
   double ours_us = 0;
   // A kernel's first call loads it, whoever chose it: the second dispatcher's calls are those of kernels that
@@ -179,15 +185,12 @@ KernelConfig ConvMatch::refine(ConvRow& row) const {
     const double ready_us =
         microseconds([&] { dispatcher.workspace_bytes(problem, cuda_backend().space()); });
     if (pass == 0) row.refine_ready_ms = ready_us / 1e3;
-    ours_us = first_calls_us(operands, call);
+    ours_us = calls_us(operands, kFirstCalls, call);
     for (int i = 0; i < kMoreCalls; ++i) call();
     operands.wait();
     left = call().choice.config;
   }
-  const auto first = cuda_backend().prepare(problem, cudnn_suggestion(problem.op, 1));
-  const auto call = [&] { first->run(operands.buffers(), operands.workspace()); };
-  call();
-  row.ten_calls = ours_us / first_calls_us(operands, call);
+  row.ten_calls = ours_us / calls_us(operands, kFirstCalls, call_first);
   return member_config(left);
 }
 

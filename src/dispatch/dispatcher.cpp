@@ -176,7 +176,7 @@ struct Dispatcher::Impl {
 
   Solution run_trial(ProblemRef problem, Decided::Entry& one, const Buffers& buffers, const RunOn& on) {
     const std::size_t any_size = std::numeric_limits<std::size_t>::max();
-    const Trial::Call call = one.trial->next(on.stream, on.workspace ? on.workspace_bytes : any_size);
+    Trial::Call call = one.trial->next(on.stream, on.workspace ? on.workspace_bytes : any_size);
     try {
       run(*call.launch, *one.solution.backend, problem, buffers, on);
     } catch (...) {

@@ -65,7 +65,7 @@ Trial::Call Trial::next(Stream stream, std::size_t workspace_bytes) {
   return call;
 }
 
-void Trial::add(const Call& call, Stream stream, bool ran) noexcept {
+void Trial::add(Call& call, Stream stream, bool ran) noexcept {
   if (!call.turn.timed) return;
   contest_.add(call.turn, call.span, ran && clock_.stop(call.span, stream), clock_);
 }

@@ -36,11 +36,12 @@ class Trial {
   /// The kernel of the next call. While the stream is captured, or where the kernel whose turn it is needs
   /// more workspace, it is the best predicted one, untimed.
   Call next(Stream stream, std::size_t workspace_bytes);
-  void add(const Call& call, Stream stream, bool ran) noexcept;
+  void add(Call& call, Stream stream, bool ran) noexcept;
   /// That any of its calls needs.
   std::size_t workspace_bytes() const noexcept;
   /// The fastest, once, when the GPU has passed the last timed call. Without a time of the best predicted
-  /// config and of another one, the index is that of the best predicted one, and it has no time.
+  /// config and of another one, the index is that of the best predicted one, and it has no time: so for
+  /// kernels that are shorter than the program takes to start them.
   std::optional<Fastest> result();
 
   const std::vector<Choice>& choices() const noexcept { return choices_; }

@@ -3,7 +3,7 @@
 /// Times work on a GPU's stream without waiting for it: marks around a call are read at a later one.
 ///
 ///     if (StreamClock* clock = instruments.stream_clock(); clock && !clock->captures(stream)) {
-///       const StreamClock::Span span = clock->start(stream);
+///       StreamClock::Span span = clock->start(stream);
 ///       ...
 ///       if (clock->stop(span, stream)) later([&] { return clock->read(span, us); });
 ///     }
@@ -20,13 +20,16 @@ class StreamClock {
  public:
   struct Span {
     void *begin = nullptr, *end = nullptr;
+    std::int64_t begun_ns = 0;
+    double host_us = 0;  ///< of the program, for which the device may have waited
   };
   virtual ~StreamClock() = default;
 
   /// Null marks where the device refuses.
   virtual Span start(Stream stream) noexcept = 0;
-  virtual bool stop(const Span& span, Stream stream) noexcept = 0;
-  /// Sets `us` when the state is done. Waits for nothing.
+  virtual bool stop(Span& span, Stream stream) noexcept = 0;
+  /// Sets `us` when the state is done. Waits for nothing. Failed is also a span of which the device may have
+  /// waited for the program in more than a tenth: nothing else was left to do when it began.
   virtual SpanState read(const Span& span, double& us) noexcept = 0;
   /// Later spans use the marks again.
   virtual void give_back(const Span& span) noexcept = 0;

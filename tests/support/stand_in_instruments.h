@@ -17,7 +17,7 @@ class StandInStreamClock final : public StreamClock {
  public:
   explicit StandInStreamClock(const double& now_us) : now_us_(now_us) {}
   Span start(Stream) noexcept override { return {&marks_.emplace_back(now_us_), &marks_.emplace_back(0)}; }
-  bool stop(const Span& span, Stream) noexcept override {
+  bool stop(Span& span, Stream) noexcept override {
     *static_cast<double*>(span.end) = now_us_;
     ++open;
     return true;

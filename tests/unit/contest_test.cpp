@@ -21,7 +21,7 @@ class Program {
     for (int i = 0; i < times; ++i) {
       read();
       const Turn turn = contest_.next();
-      const StreamClock::Span span = turn.timed ? clock.start({}) : StreamClock::Span();
+      StreamClock::Span span = turn.timed ? clock.start({}) : StreamClock::Span();
       now_us_ += us_[turn.kernel];
       if (turn.timed) contest_.add(turn, span, clock.stop(span, {}), clock);
       order += static_cast<char>('0' + turn.kernel);

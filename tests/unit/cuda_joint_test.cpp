@@ -205,6 +205,19 @@ TEST_F(CudaJointTest, OnTheFirstCallsBothTakeTurnsAndEveryResultIsRight) {
   EXPECT_GT(settled.time_us, 0);
 }
 
+TEST_F(CudaJointTest, TimesOfAnIdleGpuAreTheProgramsAndReplaceNoPrediction) {
+  install({cublaslt(0), compiled(4)});
+  setenv("HOST_GPU_FAIL", "busy", 1);
+  Dispatcher dispatcher = on_gpu({.refine = {.top = 2, .seconds = 60}});
+  GemmOperands operands(instruments_of(backend("cuda")));
+  operands.make(kSmall, 7);
+  for (int call = 0; call < 9; ++call) dispatcher.run(kSmall, operands.buffers());
+  unsetenv("HOST_GPU_FAIL");
+  const Choice settled = dispatcher.get_solution(kSmall).choice;
+  EXPECT_EQ(settled.decided_by, ChoiceSource::model);
+  EXPECT_EQ(Selector::name(kSmall, settled), compiled_name(4));
+}
+
 TEST_F(CudaJointTest, TheNextBestRunsWhereASuggestionWouldBeWrong) {
   CublasLtConfig fourth;
   fourth.suggestion = 4;

@@ -254,18 +254,28 @@ class GpuMemory final : public Memory {
 class GpuStreamClock final : public StreamClock {
  public:
   Span start(Stream stream) noexcept override {
-    const Span span{event(), event()};
-    if (span.begin && span.end && asked(&Module::record_event, span.begin, stream.handle)) return span;
+    Span span{event(), event()};
+    if (span.begin && span.end && asked(&Module::record_event, span.begin, stream.handle)) {
+      span.begun_ns = now_ns();
+      return span;
+    }
     give_back(span);
     return {};
   }
-  bool stop(const Span& span, Stream stream) noexcept override {
-    return span.begin && asked(&Module::record_event, span.end, stream.handle);
+  bool stop(Span& span, Stream stream) noexcept override {
+    if (!span.begin) return false;
+    bool reached = false;
+    double us = 0;
+    if (asked(&Module::between_events, span.begin, span.begin, &reached, &us) && reached)
+      span.host_us = static_cast<double>(now_ns() - span.begun_ns) / 1e3;
+    return asked(&Module::record_event, span.end, stream.handle);
   }
   SpanState read(const Span& span, double& us) noexcept override {
     bool passed = false;
     if (!asked(&Module::between_events, span.begin, span.end, &passed, &us)) return SpanState::failed;
-    return passed ? SpanState::done : SpanState::pending;
+    if (!passed) return SpanState::pending;
+    constexpr double kHostShare = 0.1;
+    return span.host_us > kHostShare * us ? SpanState::failed : SpanState::done;
   }
   void give_back(const Span& span) noexcept override {
     const std::scoped_lock lock(mutex_);
