@@ -16,6 +16,10 @@ convolution is the conv_bwd_data of the forward convolution that reads its outpu
 
 `draw` writes OP.held_out.txt and OP.train.txt for the three directions. The key of a layer is (C, K, groups, filter). Of the keys that
 DATA's parquet files of the H200 do not hold, a hash holds out 30 %. `draw` needs pyarrow.
+
+    python3 data/network_convs.py layers --lists data/network_convs --out families/conv_layers.txt
+
+`layers` makes the problem set `conv_layers`: of each key of the lists of forward training problems the layer with most calls.
 """
 import argparse
 import collections
@@ -512,6 +516,28 @@ def training_problems(op, networks, keys):
     return drawn
 
 
+LAYERS_HEAD = """# Lists convolutions of 1,048 public networks for the problem set `conv_layers`: of each number of channels and groups and size
+# of a filter that training may use, the layer with most calls, at one of the batches 1 to 256. The weight counts its calls
+# in one pass of each network that has it. Made by `data/network_convs.py layers`.
+"""
+
+
+def make_layers(options):
+    best = {}  # calls and line of a key
+    for name in sorted(glob.glob(os.path.join(options.lists, "conv_fwd.train*.txt"))):
+        with open(name, encoding="utf-8") as lines:
+            for line in lines:
+                text, _, calls = line.strip().partition(":weight=")
+                text = ":".join(field for field in text.split(":") if field not in ("bf16", "nhwgc", "ndhwgc"))
+                key, calls = Conv.parse(text).key(), int(calls or 1)
+                if key not in best or (calls, text) > best[key]:
+                    best[key] = calls, text
+    with open(options.out, "w", encoding="utf-8") as out:
+        out.write(LAYERS_HEAD)
+        for calls, text in sorted(best.values(), key=lambda one: (-one[0], one[1])):
+            out.write(f"{text}:weight={calls}\n" if calls > 1 else f"{text}\n")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     verbs = parser.add_subparsers(required=True)
@@ -525,6 +551,10 @@ def main():
     verb.add_argument("--out", required=True, help="folder of the lists")
     verb.add_argument("--dtype", default="bf16", help="element type to write; '' writes none, then readers decide")
     verb.set_defaults(run=draw)
+    verb = verbs.add_parser("layers", help="makes the problem set `conv_layers`")
+    verb.add_argument("--lists", required=True, help="folder of the lists that `draw` wrote")
+    verb.add_argument("--out", required=True, help="file to write")
+    verb.set_defaults(run=make_layers)
     options = parser.parse_args()
     options.run(options)
 

@@ -38,7 +38,7 @@ struct LargestProblem {
 std::vector<std::vector<Problem>> drawn_problems(Op op, const TuneRequest& request,
                                                  const LargestProblem& largest, double budget_s,
                                                  const std::unordered_set<Problem>& measured) {
-  const double per_second = request.on_gpu() ? 15 : 20;
+  const double per_second = !request.on_gpu() ? 20 : is_direction(op) ? 3 : 15;
   const auto count =
       static_cast<std::size_t>(std::clamp(budget_s * per_second, 200.0, 4000.0)) + measured.size();
   auto sources = operation(op).tuning_problems({.op = op,

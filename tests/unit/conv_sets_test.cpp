@@ -39,7 +39,7 @@ TEST(ConvSets, HaveTheCountsOfTheirDefinitions) {
       EXPECT_EQ(problem.weight, 1);
     }
   }
-  EXPECT_EQ(conv_sets().size(), 17u);
+  EXPECT_EQ(conv_sets().size(), 18u);
 }
 
 /// A digest of which shapes a set has, in any order: of sorted lines with the sizes, strides, paddings and
@@ -100,6 +100,7 @@ TEST(ConvSets, OfOurOwnStayTheSame) {
   };
   for (const Golden& want :
        {Golden{{.set = "conv_networks"}, 3207, "2139e763d90ccf83"},
+        Golden{{.set = "conv_layers"}, 1927, "1b2abea190593c20"},
         Golden{{.set = "conv_random", .max_gflop = 1, .count = 500}, 500, "3d94941bb04bcccf"},
         Golden{{.set = "conv_random", .dtype = DType::bf16, .seed = 7}, 200, "0cc0be6c7e568b7d"},
         Golden{{.set = "conv_edge"}, 1016, "d6174342b0674258"}}) {

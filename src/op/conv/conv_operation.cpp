@@ -213,15 +213,22 @@ class ConvOperation final : public StructOperation<ConvProblem> {
     if (provider == "nvidia_conv") return "conv_nvidia";
     return provider == "cudnn" ? "conv_gpu" : "conv";
   }
-  /// Layers of networks and random convolutions.
+  /// Layers of networks, each filter first at one batch, then at others; and random convolutions.
   std::vector<std::vector<Problem>> tuning_problems(const TuningRequest& request) const override {
-    ProblemSetRequest wanted{.set = "conv_networks",
-                             .dtype = request.dtype,
+    ProblemSetRequest wanted{.dtype = request.dtype,
                              .max_gflop = request.max_gflop,
                              .max_bytes = request.max_bytes,
                              .count = request.count,
                              .seed = request.seed};
-    const auto layers = stratified(make_conv_set(wanted), request.count, request.seed);
+    const auto drawn = [&](const char* set, std::size_t count) {
+      wanted.set = set;
+      return stratified(make_conv_set(wanted), count, request.seed);
+    };
+    std::vector<P> layers = drawn("conv_layers", request.count);
+    if (layers.size() < request.count) {
+      const auto others = drawn("conv_networks", request.count - layers.size());
+      layers.insert(layers.end(), others.begin(), others.end());
+    }
     wanted.set = "conv_random";
     std::vector<std::vector<Problem>> sources;
     for (const std::vector<P>& set : {layers, make_conv_set(wanted)}) {

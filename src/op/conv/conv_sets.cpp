@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/fail.h"
+#include "core/files.h"
 #include "core/names.h"
 #include "op/grid_sets.h"
 
@@ -76,6 +77,15 @@ std::vector<ConvProblem> convs_of_grids(std::string_view name, DType dtype) {
   return problems;
 }
 
+constexpr std::string_view kLayersFile = "families/conv_layers.txt";
+
+std::vector<ConvProblem> layers_of_networks(DType dtype) {
+  auto layers = parse_problems_of<ConvProblem>(embedded_file(kLayersFile), kLayersFile, dtype);
+  for (ConvProblem& layer : layers)
+    layer.layout = layer.d > 1 || layer.z > 1 ? Layout::ndhwgc : Layout::nhwgc;
+  return layers;
+}
+
 /// The filter of every fifth problem is packed once.
 std::vector<ConvProblem> edge_convs(DType dtype) {
   auto problems = convs_of_grids("edges", dtype);
@@ -95,6 +105,11 @@ const NamedSet kSets[] = {
     {{"conv_networks",
       "layers of public networks for 1, 8 and 32 images, weighted by calls (families/conv_networks.toml)"},
      [](const ProblemSetRequest& of) { return convs_of_networks(of.dtype, of.models); },
+     true},
+    {{"conv_layers",
+      "layers of 1,048 public networks, one of each channels, groups and filter, weighted by calls "
+      "(families/conv_layers.txt)"},
+     [](const ProblemSetRequest& of) { return layers_of_networks(of.dtype); },
      true},
     {{"conv_random",
       "log-random sizes, seeded: dense, grouped, depthwise, 1-D, 3-D; any stride, dilation and pad",
@@ -162,7 +177,7 @@ std::vector<ConvProblem> make_conv_set(const ProblemSetRequest& request) {
   } else {
     const NamedSet* const set = set_of_code(request.set);
     const bool weighted = set && set->weighted;
-    if (!request.models.empty() && !weighted)
+    if (!request.models.empty() && request.set != "conv_networks")
       fail(Errc::invalid_argument, "networks are chosen from set 'conv_networks', not from '{}'",
            request.set);
     problems = merge_equal(repeated_conv_set(request));
