@@ -26,7 +26,7 @@ constexpr int kRuns = 3;
 constexpr std::size_t kFinalists = 8;    // of a family, timed again to find its fastest
 constexpr std::size_t kRanked = 16;      // choices to try before cuDNN's first suggestion
 constexpr double kCompileSeconds = 120;  // for all plans of one problem
-constexpr int kFirstCalls = 10;          // whose cost with refinement is told
+constexpr int kFirstCalls = 10;          // whose cost with refinement is reported
 constexpr int kMoreCalls = 20;           // by then refinement is over
 constexpr double kLongestUs = 1e6;       // of a call of the first suggestion
 
@@ -177,8 +177,7 @@ KernelConfig ConvMatch::refine(ConvRow& row) const {
     fail(Errc::unsupported, "cuDNN's first suggestion takes {:.1f} s", us / 1e6);
   KernelConfig left;
   double ours_us = 0;
-  // A kernel's first call loads it, whoever chose it: the second dispatcher's calls are those of kernels that
-  // are loaded.
+  // A kernel's first call loads its code. The second dispatcher finds it loaded, as the first suggestion is.
   for (int pass = 0; pass < 2; ++pass) {
     Dispatcher dispatcher(*selector_, cuda_backend(), {.refine = {.top = refine_}});
     const auto call = [&] { return dispatcher.run(problem, operands.tensors(), on); };
