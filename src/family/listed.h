@@ -16,7 +16,7 @@
 
 namespace kscout {
 
-/// Number of algorithms to ask a library for: more than it lists for any problem.
+/// Number of algorithms that a decision asks a library for: all that it lists first for a problem.
 constexpr std::size_t kListedAlgorithms = 64;
 
 /// The first algorithms of a list that are varied: the library seldom lists the best one later.

@@ -48,8 +48,9 @@ constexpr double kMinStageS = 0.2, kUnusedShare = 0.05;
 /// More threads make training no faster.
 constexpr std::size_t kMaxThreads = 8, kRowsPerThread = 10000;
 
-/// Other choices than the library's first suggestion must be worth their risk (docs/bench/models_h200.md).
-const Handicap kHandicapOfOthers = {"c.suggestion != 1", 0.02};
+/// Other choices than the library's first suggestion must be worth their risk (docs/bench/models_h200.md,
+/// docs/bench/tune_gpu.md).
+Handicap handicap_of_others(Op op) { return {"c.suggestion != 1", is_direction(op) ? 0.01 : 0.02}; }
 
 /// Min common problems of two models; fewer do not show which model is better.
 constexpr std::size_t kMinCompared = 10;
@@ -421,7 +422,7 @@ TrainingResult OpTune::train_on(const MeasurementTable& training) const {
   if (train_options.folds < options_.folds)
     note(fmt::format("{} folds, one for each {} that was measured", train_options.folds, of.split_noun));
   train_options.targets = options_.targets;
-  if (lists()) train_options.handicap = kHandicapOfOthers;
+  if (lists()) train_options.handicap = handicap_of_others(op_);
   train_options.warm_start = shared_;
   if (!shared_.empty()) {
     train_options.parameters.leaves = kAddedLeaves;

@@ -13,6 +13,7 @@
 #include "backend/cuda/cudnn_plans.h"
 #include "core/fail.h"
 #include "family/family_file.h"
+#include "family/listed.h"
 #include "family/rules.h"
 #include "measure/timing.h"
 
@@ -172,11 +173,15 @@ std::vector<KernelConfig> cudnn_suggestions(ProblemRef problem, std::size_t coun
   open_module();
   const cudnn::Target target = cudnn::Target::gpu();
   const auto& of = problem.as<ConvProblem>();
+  // Asking for the fallback list takes three times as long as for mode a, and none of its configs is worth it
+  // beside mode a's and our own kernels (docs/bench/conv_h200.md). So decisions, which ask for all that is
+  // listed, take it only where mode a lists nothing. Who asks for a number of configs gets that number.
+  const std::size_t enough = count == kListedAlgorithms ? 1 : count;
   std::vector<KernelConfig> configs;
   try {
     const cudnn::ConvGraph graph(of, target);
     for (const CudnnMode mode : {CudnnMode::a, CudnnMode::fallback}) {
-      if (configs.size() == count) break;  // fallback takes longer to ask than mode a
+      if (configs.size() >= enough) break;
       for (const cudnn::EngineConfig& one : graph.suggestions(mode)) {
         if (!numerical_refusal(one, of.dtype_in, cudnn::deterministic_asked()).empty()) continue;
         CudnnConfig named = one.named;
