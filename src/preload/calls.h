@@ -31,6 +31,7 @@ extern "C" {
   X(cublasLtMatmul, "libcublasLt", 15)                 \
   X(cublasLtMatmulAlgoGetHeuristic, "libcublasLt", 15) \
   X(cudnnBackendExecute, "libcudnn", 3000)             \
+  X(cudnnBackendSetAttribute, "libcudnn", 3000)        \
   X(cudnnBackendDestroyDescriptor, "libcudnn", 3000)   \
   X(cudaMalloc, "libcudart", 302)                      \
   X(cblas_sgemm, KSCOUT_ANY_LIBRARY, 0)                \
@@ -113,10 +114,12 @@ struct kscout_core {
   enum kscout_answer (*matmul)(const struct kscout_matmul_call* call);
   /// Returns when the product is computed, where it is served.
   enum kscout_answer (*blas)(enum kscout_entry entry, const struct kscout_blas_call* call);
-  /// A plan of cuDNN: never served.
-  enum kscout_answer (*plan)(void* handle, void* plan);
-  /// The program destroys a descriptor of cuDNN, perhaps a plan.
-  void (*forget_plan)(void* plan);
+  /// A plan of cuDNN that is executed with a variant pack.
+  enum kscout_answer (*plan)(void* handle, void* plan, void* pack);
+  /// The program sets an attribute of a descriptor of cuDNN, perhaps of a variant pack.
+  void (*attribute)(void* descriptor, int attribute, int64_t count, const void* values);
+  /// The program destroys a descriptor of cuDNN, perhaps a plan or a variant pack.
+  void (*forget_descriptor)(void* descriptor);
   /// `status`: what the original returned.
   void (*after_original)(int status);
   void (*other)(enum kscout_entry entry);

@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -27,10 +28,13 @@
 #include "preload/apart.h"
 #include "preload/call_timer.h"
 #include "preload/calls.h"
+#include "preload/conv.h"
 #include "preload/cpu.h"
 #include "preload/find_object.h"
 #include "preload/gpu.h"
+#include "preload/gpu_session.h"
 #include "preload/guard.h"
+#include "preload/packs.h"
 #include "preload/read_calls.h"
 #include "preload/read_plan.h"
 #include "preload/record.h"
@@ -73,7 +77,9 @@ class Core {
     if (wrong.empty() && settings.check_results > 0)
       checker_ = std::make_unique<ResultChecker>(find, settings.check_results);
     if (!serves) return;
-    gpu_ = std::make_unique<GpuServer>(find, settings, wrong, guard_.get());
+    session_ = std::make_unique<GpuSession>(find, settings, wrong);
+    gpu_ = std::make_unique<GpuServer>(*session_, guard_.get());
+    if (settings.convolutions) convs_ = std::make_unique<ConvServer>(*session_);
     if (wrong.empty()) cpu_ = std::make_unique<CpuServer>(settings);
   }
 
@@ -104,7 +110,7 @@ class Core {
     Watch watch{.on_gpu = timer_.start(place, product.operands.stream)};
     kscout_answer answer = gpu_ ? serve(call, library, product) : kscout_pass;
     if (answer != kscout_served && guard_ && guard_->computes(entry, call, product)) {
-      if (answer == kscout_pass_watched) gpu_->after_original(0);
+      if (answer == kscout_pass_watched) session_->after_original(0);
       answer = kscout_served;
     }
     watch.gpu = answer == kscout_pass_watched;
@@ -148,39 +154,50 @@ class Core {
     errno = error;
     return answered(answer, watch);
   }
-  kscout_answer plan(void* handle, void* plan) noexcept {
+  kscout_answer plan(void* handle, void* plan, void* pack) noexcept {
     const int error = errno;
-    Record::Place place;
+    PlanStart start;
     {
       const Lock lock(*this);
       if (finished_) return kscout_pass;
       ++calls_[kscout_cudnnBackendExecute];
-      if (!counts_problems_ && !guard_) return kscout_pass;
+      if (!counts_problems_ && !guard_ && !convs_) return kscout_pass;
       try {
-        place = count_plan(plan);
+        start = begin_plan(plan);
       } catch (...) {  // no memory: the call matters more
       }
     }
     void* stream = nullptr;
-    const bool known = cudnn_.get_stream && cudnn_.get_stream(handle, &stream) == 0;
-    const Watch watch{.on_gpu = known ? timer_.start(place, stream) : CallTimer::Call()};
+    const bool has_stream = cudnn_.get_stream && cudnn_.get_stream(handle, &stream) == 0;
+    Watch watch{.on_gpu = has_stream ? timer_.start(start.place, stream) : CallTimer::Call()};
+    kscout_answer answer = kscout_pass;
+    if (start.decision && has_stream) {
+      const Outcome outcome =
+          convs_->serve(*start.decision, operands_of(*start.call, packs_.find(pack), stream));
+      if (outcome == Outcome::served) answer = kscout_served;
+      watch.gpu = GpuSession::watches(outcome);
+    }
     errno = error;
-    return answered(kscout_pass, watch);
+    return answered(answer, watch);
   }
-  void forget_plan(void* plan) noexcept {
+  void attribute(void* descriptor, int attribute, std::int64_t count, const void* values) noexcept {
+    if (convs_) packs_.set(descriptor, attribute, count, values);
+  }
+  void forget_descriptor(void* descriptor) noexcept {
+    if (convs_) packs_.forget(descriptor);
     const Lock lock(*this);
-    plans_.erase(plan);
+    plans_.erase(descriptor);
   }
   void after_original(int status) noexcept {
     const int error = errno;
     const Watch watch = std::exchange(watching, {});
     if (watch.cpu) cpu_->after_original();
-    if (watch.gpu) gpu_->after_original(status);
+    if (watch.gpu) session_->after_original(status);
     stop(watch, status == 0);
     if (watch.checks && status == 0) checker_->check(checked);
     errno = error;
   }
-  int give_back() noexcept { return gpu_ && gpu_->give_back(); }
+  int give_back() noexcept { return session_ && session_->give_back(); }
   void other(kscout_entry entry) noexcept {
     const Lock lock(*this);
     if (!finished_) ++calls_[entry];
@@ -209,6 +226,7 @@ class Core {
     }
     if (forked_) forget();
     if (!std::exchange(finished_, true)) {
+      if (convs_) convs_->finish();
       record_.write();
       try {
         run_apart([&] {
@@ -232,7 +250,9 @@ class Core {
   }
   void in_child() noexcept {
     timer_.in_child();
+    if (session_) session_->in_child();
     if (gpu_) gpu_->in_child();
+    if (convs_) convs_->in_child();
     if (guard_) guard_->in_child();
     if (checker_) checker_->in_child();
     if (cpu_) cpu_->in_child();
@@ -281,9 +301,15 @@ class Core {
   } catch (...) {  // no memory: the call matters more
     return {};
   }
-  Record::Place count_plan(void* plan) {
+  /// What is known when a plan is executed.
+  struct PlanStart {
+    Record::Place place = {};
+    const PlanCall* call = nullptr;            ///< until the plan is destroyed
+    ConvServer::Decision* decision = nullptr;  ///< null: the plan is executed
+  };
+  PlanStart begin_plan(void* plan) {
     const auto [found, is_new] = plans_.try_emplace(plan);
-    auto& [why, call, is_wrong] = found->second;
+    auto& [why, call, is_wrong, use] = found->second;
     if (is_new) {
       if (!cudnn_.get) cudnn_ = Cudnn::found_by(find_);
       why = read_plan(cudnn_, plan, call);
@@ -295,7 +321,7 @@ class Core {
       return {};
     }
     ++convolutions_;
-    return count(call.problem);
+    return {count(call.problem), &call, convs_ ? convs_->recall(use, call) : nullptr};
   }
 
   void stop(const Watch& watch, bool done) noexcept {
@@ -329,7 +355,7 @@ class Core {
     }
     outcome = gpu_->serve(product, known);
     if (outcome == Outcome::served) return kscout_served;
-    return GpuServer::watches(outcome) ? kscout_pass_watched : kscout_pass;
+    return GpuSession::watches(outcome) ? kscout_pass_watched : kscout_pass;
   }
 
   /// The counts of the parent process.
@@ -366,7 +392,11 @@ class Core {
     if (products_ || !convolutions_) report.add_problems(products_, "products", record_.problems(Op::gemm));
     if (convolutions_) report.add_problems(convolutions_, "convolutions", record_.problems(Op::conv_fwd));
     report.add_unread(unread_);
-    if (gpu_ && report.any_of_gpu()) report.add(*gpu_);
+    if (session_ && report.any_of_gpu()) {
+      report.add(*session_);
+      if (products_ || !convolutions_) report.add(*gpu_);
+      if (convolutions_ && convs_) report.add_convolutions(convs_->tally());
+    }
     if (guard_ && report.any_of_gpu()) report.add(guard_->counts(), wrong_convolutions_);
     if (checker_ && report.any_of_gpu()) report.add(checker_->counts());
     if (cpu_ && report.any_of_cpu()) report.add(*cpu_);
@@ -387,6 +417,7 @@ class Core {
     Unread why = Unread::none;
     PlanCall call = {};
     bool is_wrong = false;
+    ConvServer::Use use = {};
   };
   std::unordered_map<void*, Plan> plans_;  ///< of cuDNN that were executed and not destroyed
   CallTimer timer_;
@@ -397,8 +428,12 @@ class Core {
   std::unordered_map<void*, std::pair<void*, std::size_t>> workspaces_;
   std::unique_ptr<Guard> guard_;            ///< null: the library's results are not examined
   std::unique_ptr<ResultChecker> checker_;  ///< null: none is checked
-  std::unique_ptr<GpuServer> gpu_;          ///< null: calls are not served
-  std::unique_ptr<CpuServer> cpu_;          ///< likewise
+  Packs packs_;
+  // Null: such calls are not served.
+  std::unique_ptr<GpuSession> session_;
+  std::unique_ptr<GpuServer> gpu_;
+  std::unique_ptr<ConvServer> convs_;
+  std::unique_ptr<CpuServer> cpu_;
 };
 
 thread_local bool Core::holding = false;
@@ -444,6 +479,8 @@ class NotCancelled {
 /// A member function of the core, for C.
 template <auto function, class... Arguments>
 auto call(Arguments... arguments) noexcept {
+  using Answer = decltype((core->*function)(arguments...));
+  if (ConvServer::is_this_thread_ours()) return Answer();  // what libraries do for us
   const NotCancelled guard;
   return (core->*function)(arguments...);
 }
@@ -452,8 +489,9 @@ constexpr kscout_core kFunctions = {
     .gemm = call<&Core::gemm, kscout_entry, const kscout_gemm_call*>,
     .matmul = call<&Core::matmul, const kscout_matmul_call*>,
     .blas = call<&Core::blas, kscout_entry, const kscout_blas_call*>,
-    .plan = call<&Core::plan, void*, void*>,
-    .forget_plan = call<&Core::forget_plan, void*>,
+    .plan = call<&Core::plan, void*, void*, void*>,
+    .attribute = call<&Core::attribute, void*, int, std::int64_t, const void*>,
+    .forget_descriptor = call<&Core::forget_descriptor, void*>,
     .after_original = call<&Core::after_original, int>,
     .other = call<&Core::other, kscout_entry>,
     .give_back = call<&Core::give_back>,

@@ -69,6 +69,7 @@ ServeSettings ServeSettings::from_environment(std::string& wrong) {
     settings.refine = false;
     kscout_say("CUBLAS_WORKSPACE_CONFIG asks for equal results in every run: --refine times nothing");
   }
+  settings.convolutions = switch_setting("KSCOUT_PRELOAD_CONVOLUTIONS", wrong);
   settings.batch_invariant = policy_setting(wrong);
   settings.db = decision_file(wrong);
   return settings;

@@ -44,6 +44,8 @@ struct ServeSettings {
   /// Whether to time picks against the library's own kernels. Not where CUBLAS_WORKSPACE_CONFIG asks for
   /// equal bits in every run.
   bool refine = false;
+  /// Serves convolutions of cuDNN, too.
+  bool convolutions = false;
   /// Serves every product of a weight that has a class, by the class (Limits::batch_invariant), and no other.
   bool batch_invariant = false;
   /// One result in so many is checked; 0: none.
@@ -52,8 +54,8 @@ struct ServeSettings {
   std::filesystem::path db = {};
 
   /// Reads KSCOUT_PRELOAD_MIN_GAIN (percent), KSCOUT_PRELOAD_MIN_SAVED_US, KSCOUT_PRELOAD_REFINE,
-  /// KSCOUT_PRELOAD_POLICY, KSCOUT_PRELOAD_CHECK_RESULTS and KSCOUT_DB; `wrong` receives a text for a setting
-  /// that is no number of at least 0, neither 0 nor 1, or no policy.
+  /// KSCOUT_PRELOAD_CONVOLUTIONS, KSCOUT_PRELOAD_POLICY, KSCOUT_PRELOAD_CHECK_RESULTS and KSCOUT_DB; `wrong`
+  /// receives a text for a setting that is no number of at least 0, neither 0 nor 1, or no policy.
   static ServeSettings from_environment(std::string& wrong);
   /// Of policy batch-invariant more: a product without a decision would get the library's bits.
   std::size_t most_decisions() const noexcept { return batch_invariant ? 1 << 19 : 1 << 14; }

@@ -35,10 +35,6 @@ namespace kscout::preload {
 namespace {
 
 constexpr Limits kLimits = {.deterministic = true};
-constexpr std::uintptr_t kWorkspaceAlignment = 256;
-/// Larger workspaces are reserved for captures only by calls on a stream other than the default one, on which
-/// programs warm up before they capture.
-constexpr std::size_t kSmallReserve = std::size_t{64} << 20;
 /// A GPU takes no longer for these than a call costs the CPU.
 constexpr double kSmallFlop = 2e6;
 
@@ -75,50 +71,9 @@ struct GpuServer::Chooser {
   }
 };
 
-namespace {
-
-thread_local TimedOriginal<GpuServer::Decision, EventTimer> timed_original;
-
-}  // namespace
-
-GpuServer::GpuServer(kscout_find find, const ServeSettings& settings, std::string off, Guard* guard)
-    : settings_(settings), find_(find), guard_(guard) {
-  if (off.empty()) off = cuda_missing();
-  driver_ = Driver::found_by(find);
-  if (off.empty() && !driver_.is_complete()) off = "the GPU's driver lacks functions; CUDA 12 has them";
-  if (off.empty() && settings.refine && !driver_.has_events())
-    off = "the GPU's driver has no events to time with";
-  if (!off.empty()) turn_off(off);
-}
+GpuServer::GpuServer(GpuSession& session, Guard* guard) : session_(session), guard_(guard) {}
 
 GpuServer::~GpuServer() = default;
-
-void GpuServer::turn_off(const std::string& why) noexcept {
-  std::call_once(turned_off_, [&] {
-    why.copy(off_reason_.data(), off_reason_.size() - 1);
-    off_.store(true, std::memory_order_release);
-  });
-}
-
-bool GpuServer::give_back() noexcept {
-  StreamWorkspaces* const workspaces = opened_workspaces_.load(std::memory_order_acquire);
-  void* context = nullptr;
-  if (off_ || !workspaces || driver_.current(&context) != 0 || context != context_) return false;
-  // A thread that allocates while it captures a graph has to be in this mode, and may release nothing.
-  if (CaptureAside(driver_).before() == CaptureAside::kRelaxed) return false;
-  return workspaces->give_back();
-}
-
-void GpuServer::in_child() noexcept {
-  // Threads of the parent may have held any lock.
-  if (!off_) std::strcpy(off_reason_.data(), "a forked process has no GPU");
-  off_ = true;
-  tally_.forget();
-}
-
-const char* GpuServer::off_reason() const noexcept {
-  return off_.load(std::memory_order_acquire) ? off_reason_.data() : "";
-}
 
 const char* GpuServer::restriction() const noexcept {
   return restricted_.load(std::memory_order_acquire) ? restriction_.data() : "";
@@ -130,18 +85,8 @@ void GpuServer::restrict(const std::string& why) noexcept {
   restricted_.store(true, std::memory_order_release);
 }
 
-std::uint64_t GpuServer::given_back() const noexcept {
-  const StreamWorkspaces* const workspaces = opened_workspaces_.load(std::memory_order_acquire);
-  return workspaces ? workspaces->given_back() : 0;
-}
-
-void GpuServer::exchange_capture_mode() noexcept {
-  static thread_local int mode = CaptureAside::kRelaxed;
-  driver_.exchange_capture_mode(&mode);
-}
-
 GpuServer::Known GpuServer::recall(const ProductKey& product) noexcept {
-  if (off_.load(std::memory_order_acquire)) return {Outcome::off};
+  if (session_.is_off()) return {Outcome::off};
   if (flop_count(product.problem) < kSmallFlop && !settings_.batch_invariant) return {Outcome::small};
   Decision* const decision = decisions_.find(product);
   return {decision ? decision->outcome.load(kRelaxed) : Outcome::served, decision};
@@ -158,32 +103,17 @@ Outcome GpuServer::serve(const ProductCall& product, const Known& known) noexcep
     outcome = Outcome::memory;
   } catch (...) {  // the library computes it
   }
-  if (outcome == Outcome::capture) exchange_capture_mode();
+  if (outcome == Outcome::capture) session_.exchange_capture_mode();
   return tally_.count(outcome);
-}
-
-void GpuServer::after_original(int status) noexcept {
-  const auto [one, turn, span, stream] = std::exchange(timed_original, {});
-  if (!one) return exchange_capture_mode();
-  if (turn.timed) add(*one, turn, span, timer_.stop(span, stream) && status == 0);
-}
-
-void GpuServer::add(Decision& one, const Turn& turn, const EventTimer::Span& span,
-                    bool is_recorded) noexcept {
-  const std::scoped_lock lock(contesting_);
-  one.contest->add(turn, span, is_recorded, timer_);
 }
 
 Outcome GpuServer::try_serve(const ProductCall& product, Decision* one) {
   const Operands& operands = product.operands;
   if (operands.alpha == 0) return Outcome::nothing;  // kernels of libraries keep a NaN of A
-  void* context = nullptr;
-  if (driver_.current(&context) != 0 || !context) return Outcome::gpu;
-  void* first = nullptr;
-  if (!context_.compare_exchange_strong(first, context) && first != context) return Outcome::gpu;
+  if (!session_.is_on_its_gpu()) return Outcome::gpu;
   if (!one) {
-    if (driver_.captures(operands.stream)) return Outcome::capture;
-    if (!(one = decide(product))) return off_ ? Outcome::off : Outcome::failed;
+    if (session_.driver().captures(operands.stream)) return Outcome::capture;
+    if (!(one = decide(product))) return session_.is_off() ? Outcome::off : Outcome::failed;
     if (const Outcome outcome = one->outcome; outcome != Outcome::served) return outcome;
   } else if (one->failed.load(kRelaxed)) {
     return Outcome::failed;
@@ -193,62 +123,13 @@ Outcome GpuServer::try_serve(const ProductCall& product, Decision* one) {
       (one->aligned_c && !is_aligned(operands.c, kLineAlignment)) ||
       !is_aligned(operands.bias, kLineAlignment))
     return Outcome::address;
-  const bool undecided = one->is_undecided();
-  if (undecided) {
-    end_contest(*one);
+  if (one->is_undecided()) {
+    if (const auto result = session_.settled(*one, tally_)) keep([&] { store(*one, *result); });
     if (const Outcome outcome = one->outcome; outcome != Outcome::served) return outcome;
   }
-  void* workspace = nullptr;
-  StreamWorkspaces::Hold hold;
-  if (one->workspace_bytes > 0) {
-    if (operands.workspace && operands.workspace_bytes >= one->workspace_bytes &&
-        is_aligned(operands.workspace, kWorkspaceAlignment)) {
-      workspace = operands.workspace;
-    } else {
-      workspaces_->tidy(operands.stream);
-      const bool capturing = driver_.captures(operands.stream);
-      const CaptureAside aside(driver_);
-      hold = workspaces_->hold();
-      workspace = workspaces_->take(operands.stream, one->workspace_bytes, capturing);
-      if (!workspace) return capturing ? Outcome::capture : Outcome::memory;
-      if (!capturing && (one->workspace_bytes <= kSmallReserve || operands.stream))
-        workspaces_->reserve(one->workspace_bytes);
-    }
-  }
-  Turn turn;
-  if (undecided && !driver_.captures(operands.stream)) {
-    const std::scoped_lock lock(contesting_);
-    turn = one->contest->next();
-  }
-  const EventTimer::Span span = turn.timed ? timer_.start(operands.stream) : EventTimer::Span();
-  if (turn.kernel == kLibrarys) {
-    timed_original = {one, turn, span, operands.stream};
-    return Outcome::timed;
-  }
-  try {
-    const std::scoped_lock lock(one->running);
-    one->launch->run(buffers_of(operands, gpu_->space()), workspace, {operands.stream});
-  } catch (...) {
-    one->failed = true;
-    if (turn.timed) add(*one, turn, span, false);
-    throw;
-  }
-  if (turn.timed) add(*one, turn, span, timer_.stop(span, operands.stream));
-  tally_.saved_ns.fetch_add(static_cast<std::uint64_t>(1e3 * one->saved_us), kRelaxed);
-  if (one->replaces_wrong) tally_.wrong_suggestions.fetch_add(1, kRelaxed);
-  return Outcome::served;
-}
-
-void GpuServer::end_contest(Decision& one) noexcept {
-  std::optional<ContestResult> result;
-  {
-    const std::scoped_lock lock(contesting_);
-    const CaptureAside aside(driver_);
-    result = settle(one, timer_, tally_);
-  }
-  if (!result) return;
-  if (!result->is_library_faster()) one.saved_us = result->library_us - result->pick_us;
-  keep([&] { store(one, *result); });
+  const Outcome outcome = session_.run(*one, operands, tally_);
+  if (outcome == Outcome::served && one->replaces_wrong) tally_.wrong_suggestions.fetch_add(1, kRelaxed);
+  return outcome;
 }
 
 void GpuServer::store(const Decision& one, const ContestResult& result) const {
@@ -263,29 +144,30 @@ void GpuServer::store(const Decision& one, const ContestResult& result) const {
     fastest.next_us = Choice::unknown;
     fastest.timed = 1;
   }
-  StoredDecision decision = result.is_library_faster() ? decision_of(one.key.problem, library, fastest, *gpu_)
-                                                       : decision_of(pick.form, ours, fastest, *gpu_);
+  StoredDecision decision = result.is_library_faster()
+                                ? decision_of(one.key.problem, library, fastest, session_.gpu())
+                                : decision_of(pick.form, ours, fastest, session_.gpu());
   decision.limits = print(kLimits);
   std::vector<StoredTiming> timings;
   if (!(pick.copies_us > 0)) {
     const ProblemRef problem = one.key.problem;
     const Signature signature = signature_of(problem);
-    timings = {timing_of(problem, config_name(signature, library), result.library_us, *gpu_),
-               timing_of(problem, config_name(signature, ours), result.pick_us, *gpu_)};
+    timings = {timing_of(problem, config_name(signature, library), result.library_us, session_.gpu()),
+               timing_of(problem, config_name(signature, ours), result.pick_us, session_.gpu())};
   }
   DecisionDb(settings_.db).put(std::span(&decision, 1), timings);
 }
 
 std::optional<Solution> GpuServer::timed_form(ProblemRef problem) const {
   for (const auto& [form, chosen_for] : aligned_forms(problem)) {
-    const Choice* const timed = timings_.find(form.problem, kLimits);
+    const Choice* const timed = session_.timings().find(form.problem, kLimits);
     // Decisions about the form's problem itself know the time of a second config.
     if (timed && std::isnan(timed->margin) &&
-        rule_verdict(form.problem, timed->config, gpu_->device()).status != VerdictStatus::refused)
+        rule_verdict(form.problem, timed->config, session_.gpu().device()).status != VerdictStatus::refused)
       return Solution{.choice = *timed,
-                      .backend = gpu_,
+                      .backend = &session_.gpu(),
                       .form = form,
-                      .copies_us = predicted_copies_us(form, gpu_->device())};
+                      .copies_us = predicted_copies_us(form, session_.gpu().device())};
   }
   return std::nullopt;
 }
@@ -303,47 +185,28 @@ bool GpuServer::is_library(const KernelConfig& config) const {
 GpuServer::Decision* GpuServer::decide(const ProductCall& product) {
   const std::scoped_lock lock(deciding_);
   if (Decision* const found = decisions_.find(product)) return found;
-  const CaptureAside aside(driver_);
-  if (!open_) run_apart([&] { open(); });
-  if (off_) return nullptr;
+  const CaptureAside aside(session_.driver());
+  if (!std::exchange(knows_release_, true)) {
+    run_apart([&] {
+      if (session_.open()) compare_releases();
+    });
+  }
+  if (session_.is_off()) return nullptr;
   return decisions_.add(product, tally_, [&](Decision& made) {
     settings_.batch_invariant ? choose_in_class(product.problem, made) : choose(product.problem, made);
-    if (guard_ && made.outcome == Outcome::served && guard_->is_wrong(product, *made.launch, gpu_->space()))
+    if (guard_ && made.outcome == Outcome::served &&
+        guard_->is_wrong(product, *made.launch, session_.gpu().space()))
       made.outcome = Outcome::wrong;
   });
 }
 
-void GpuServer::open() {
-  open_ = true;
-  int device = 0;
-  void* primary = nullptr;
-  if (driver_.device(&device) != 0 || driver_.retain(&primary, device) != 0 || primary != context_) {
-    turn_off("the program's context is not the primary one of its GPU");
-    return;
-  }
-  try {
-    use_cuda_device(device);
-    gpu_ = &backend("cuda");
-    gpu_->device();  // throws where the module does not work
-    compare_releases();
-    workspaces_ = std::make_unique<StreamWorkspaces>(driver_, gpu_->memory());
-    opened_workspaces_.store(workspaces_.get(), std::memory_order_release);
-    if (!are_timings_disabled())
-      timings_ = DecisionTable(DecisionDb(settings_.db)
-                                   .read(DecisionOrigin{device_identity(gpu_->device()), "", KSCOUT_VERSION,
-                                                        std::string(gpu_->name())}),
-                               "", {});
-  } catch (const std::exception& error) {
-    turn_off(error.what());
-  }
-}
-
 void GpuServer::compare_releases() {
-  const auto get_version = reinterpret_cast<std::size_t (*)()>(find_("libcublasLt", "cublasLtGetVersion"));
+  const auto get_version =
+      reinterpret_cast<std::size_t (*)()>(session_.finder()("libcublasLt", "cublasLtGetVersion"));
   release_ = get_version ? static_cast<std::int32_t>(get_version()) : 0;
   const std::string theirs = release() != 0 ? std::to_string(release()) : "of an unknown release";
-  const std::string ours = gpu_->versions()["cublaslt_version"];
-  if (ours == "0") return turn_off("backend cuda finds no cuBLASLt; KSCOUT_CUBLASLT names a file");
+  const std::string ours = session_.gpu().versions()["cublaslt_version"];
+  if (ours == "0") return session_.turn_off("backend cuda finds no cuBLASLt; KSCOUT_CUBLASLT names a file");
   same_library_ = ours == theirs;
   if (!same_library_)
     restrict("the program has loaded cuBLASLt " + theirs + ", backend cuda uses " + ours +
@@ -354,7 +217,7 @@ const std::vector<KernelConfig>& GpuServer::listed(ProblemRef problem) {
   Problem asked = problem.value();
   if (listed_for_ != asked) {
     listed_for_.reset();
-    listed_ = gpu_->suggestions(problem, kListedAlgorithms);
+    listed_ = session_.gpu().suggestions(problem, kListedAlgorithms);
     listed_for_ = std::move(asked);
   }
   return listed_;
@@ -365,28 +228,29 @@ GpuServer::Chooser* GpuServer::chooser(DType dtype) {
   if (!is_new) return found->second.get();
   // Timing decides under --refine: there, a model of any GPU names what is timed.
   const DevicePolicy devices = settings_.refine ? DevicePolicy::any : DevicePolicy::same_arch;
-  const auto model = find_model(Op::gemm, dtype, gpu_->device(), devices);
+  const auto model = find_model(Op::gemm, dtype, session_.gpu().device(), devices);
   if (!model) return nullptr;
   const auto of_model = std::make_shared<std::int32_t>(0);  // another release than the program's
   SelectorRequest request{
-      .provider = std::string(gpu_->provider_for(Op::gemm)),
-      .device = gpu_->device(),
+      .provider = std::string(session_.gpu().provider_for(Op::gemm)),
+      .device = session_.gpu().device(),
       .devices = devices,
       .db = settings_.db,
-      .backend = std::string(gpu_->name()),
+      .backend = std::string(session_.gpu().name()),
       .absence =
-          [gpu = gpu_, release = release(), of_model](const Signature& of, const KernelConfig& config) {
+          [&gpu = session_.gpu(), release = release(), of_model](const Signature& of,
+                                                                 const KernelConfig& config) {
             std::int32_t needed = 0;
             if (needs_release(config, &needed) && needed != 0 && needed != release) *of_model = needed;
-            return gpu->absence(of, config);
+            return gpu.absence(of, config);
           },
       .suggestions = [this](ProblemRef problem, std::size_t /*count*/) { return listed(problem); }};
   Selector selector = Selector::load(*model, request);
   const bool other_release = *of_model != 0 || !same_library_;
   if (other_release) {
-    request.absence = [gpu = gpu_](const Signature& of, const KernelConfig& config) {
+    request.absence = [&gpu = session_.gpu()](const Signature& of, const KernelConfig& config) {
       if (needs_release(config)) return std::string("it needs another release of cuBLASLt");
-      return gpu->absence(of, config);
+      return gpu.absence(of, config);
     };
     request.suggestions = nullptr;  // they would be of that release
     selector = Selector::load(*model, request);
@@ -395,7 +259,7 @@ GpuServer::Chooser* GpuServer::chooser(DType dtype) {
     restrict("the program has loaded cuBLASLt " + std::to_string(release()) + ", model " +
              model->filename().string() + " knows " + std::to_string(*of_model));
   Registry registry;
-  registry.add(*gpu_);
+  registry.add(session_.gpu());
   Solver solver(selector, std::move(registry), {.limits = kLimits});
   found->second.reset(new Chooser{std::move(selector), std::move(solver), other_release});
   return found->second.get();
@@ -413,14 +277,15 @@ void GpuServer::choose_in_class(ProblemRef problem, Decision& decision) {
   const Limits limits = {.deterministic = true, .batch_invariant = true};
   if (!classes_) {
     Registry registry;
-    registry.add(*gpu_);
-    const Selector selector = Selector::analytic({.provider = std::string(gpu_->provider_for(Op::gemm)),
-                                                  .device = gpu_->device(),
-                                                  .backend = std::string(gpu_->name()),
-                                                  .library = library_release(*gpu_)});
+    registry.add(session_.gpu());
+    const Selector selector =
+        Selector::analytic({.provider = std::string(session_.gpu().provider_for(Op::gemm)),
+                            .device = session_.gpu().device(),
+                            .backend = std::string(session_.gpu().name()),
+                            .library = library_release(session_.gpu())});
     classes_ = std::make_unique<Solver>(selector, std::move(registry), DispatchPolicy{.limits = limits});
   }
-  Solution solution = classes_->solve(problem, gpu_->space(), limits);
+  Solution solution = classes_->solve(problem, session_.gpu().space(), limits);
   if (!same_library_ && needs_release(solution.choice.config)) {
     decision.outcome = Outcome::release;
     return;
@@ -438,16 +303,16 @@ void GpuServer::choose(ProblemRef problem, Decision& decision) {
   // The library also suggests algorithms that are known to give wrong results.
   const std::vector<KernelConfig> suggested = listed(problem);
   if (!suggested.empty() && same_library_) {
-    const Verdict verdict = rule_verdict(problem, suggested.front(), gpu_->device());
+    const Verdict verdict = rule_verdict(problem, suggested.front(), session_.gpu().device());
     decision.replaces_wrong = verdict.status == VerdictStatus::refused && !verdict.since.empty();
   }
-  if (const Choice* const timed = timings_.find(problem, kLimits);
+  if (const Choice* const timed = session_.timings().find(problem, kLimits);
       timed && is_library(timed->config) && !decision.replaces_wrong) {
     decision.outcome = Outcome::slower;
     return;
   }
   const std::optional<Solution> known = timed_form(problem);
-  Solution solution = known ? *known : by->solver.solve(problem, gpu_->space(), kLimits);
+  Solution solution = known ? *known : by->solver.solve(problem, session_.gpu().space(), kLimits);
   if (by->other_release &&
       needs_release(solution.choice.config)) {  // KSCOUT_FORCE, or timed under another one
     decision.outcome = Outcome::release;
@@ -467,12 +332,13 @@ void GpuServer::choose(ProblemRef problem, Decision& decision) {
       (is_first_suggestion(solution.choice.config) ||
        (!suggested.empty() && same_library_ && member_config(solution.choice.config) == suggested.front()));
   const double ours_us =
-      std::max(solution.choice.time_us, gpu_->min_us(form.problem, solution.choice.config)) +
+      std::max(solution.choice.time_us, session_.gpu().min_us(form.problem, solution.choice.config)) +
       solution.copies_us;
-  const Choice* const timed = timings_.find(form.problem, kLimits);
+  const Choice* const timed = session_.timings().find(form.problem, kLimits);
   const bool is_timed = timed && member_config(timed->config) == member_config(solution.choice.config);
   const bool knows_both = is_timed && !form.padded() && !std::isnan(timed->margin);
-  const double saved_us = knows_both ? timed->margin * timed->time_us : by->own_us(problem, *gpu_) - ours_us;
+  const double saved_us =
+      knows_both ? timed->margin * timed->time_us : by->own_us(problem, session_.gpu()) - ours_us;
   decision.saved_us = std::isnan(saved_us) ? 0 : std::max(saved_us, 0.0);
   const bool gains = saved_us >= settings_.min_gain * ours_us && saved_us >= settings_.min_saved_us;
   if (own || !(is_timed || gains || forced || decision.replaces_wrong)) {

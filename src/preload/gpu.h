@@ -2,15 +2,14 @@
 /// \file
 /// Computes a program's products with the configs that KernelScout's models choose.
 ///
-///     GpuServer server(find, settings, /*off=*/"");
+///     GpuServer server(session, guard);
 ///     const GpuServer::Known known = server.recall(product);
 ///     if (known.outcome != Outcome::served || server.serve(product, known) != Outcome::served)
 ///       call_the_original();
 ///
 /// The first product opens backend `cuda` on the GPU that is current then. Each problem is decided once, at
 /// its first call. Later calls take the decision from a hash table and enqueue its kernels on the caller's
-/// stream. Work runs in the caller's workspace where that is large enough, else in memory of the stream's
-/// own. All choices give equal bits in every run; only while a problem is timed, the time decides.
+/// stream. All choices give equal bits in every run; only while a problem is timed, the time decides.
 /// Thread-safe.
 #include <array>
 #include <atomic>
@@ -27,13 +26,8 @@
 #include <kscout/config.h>
 #include <kscout/dispatcher.h>
 
-#include "preload/calls.h"
-#include "preload/decide.h"
-#include "preload/events.h"
+#include "preload/gpu_session.h"
 #include "preload/guard.h"
-#include "preload/read_calls.h"
-#include "preload/workspaces.h"
-#include "select/decision_db.h"
 
 namespace kscout {
 class Solver;
@@ -43,28 +37,22 @@ namespace kscout::preload {
 
 class GpuServer {
  public:
-  /// `off`: a reason to serve nothing; empty: none. `guard` examines each pick; null: none does.
-  GpuServer(kscout_find find, const ServeSettings& settings, std::string off, Guard* guard);
+  /// `guard` examines each pick; null: none does.
+  GpuServer(GpuSession& session, Guard* guard);
   ~GpuServer();
   GpuServer(const GpuServer&) = delete;
   GpuServer& operator=(const GpuServer&) = delete;
 
-  /// What is done about a problem.
-  struct Decision : BasicDecision<ProductKey, EventTimer> {
-    using BasicDecision::BasicDecision;
-    std::unique_ptr<Launch> launch;
+  struct Decision : GpuDecision<ProductKey> {
+    using GpuDecision::GpuDecision;
     /// Of a contest: the pick computes the problem itself, or a form of it on copies that take so long.
     struct Pick {
       Problem form;
       KernelConfig config;
       double copies_us = 0;
     } pick = {};
-    std::size_t workspace_bytes = 0;
-    std::atomic<double> saved_us = 0;
     bool replaces_wrong = false;
     bool aligned_a = false, aligned_b = false, aligned_c = false;  ///< addresses have to be aligned
-    std::mutex running;  ///< one launch runs in one thread at a time
-    std::atomic<bool> failed = false;
   };
   /// What is known of a problem before its operands are read.
   struct Known {
@@ -76,27 +64,12 @@ class GpuServer {
   /// Enqueues the product; or returns why the library has to compute it. C is unchanged then. `known` is
   /// recall() of the product, with outcome `served`.
   Outcome serve(const ProductCall& product, const Known& known) noexcept;
-  /// Whether after_original() has to follow the original of a call for which serve() returned this reason:
-  /// the call is timed; or a graph is captured, and the thread may load kernels until then, because a program
-  /// that warms up first has not made the original do so.
-  static constexpr bool watches(Outcome outcome) noexcept {
-    return outcome == Outcome::capture || outcome == Outcome::timed;
-  }
-  void after_original(int status) noexcept;
   /// Counts a product that is passed on without serve().
   void pass(Outcome why) noexcept { tally_.count(why); }
 
-  /// Releases workspaces outside of captures. Returns whether there were any.
-  bool give_back() noexcept;
-
-  /// A child process has no GPU context: it serves nothing.
-  void in_child() noexcept;
+  void in_child() noexcept { tally_.forget(); }
 
   const Tally& tally() const noexcept { return tally_; }
-  /// How often workspaces were released because the program needed memory.
-  std::uint64_t given_back() const noexcept;
-  /// Why nothing is served; empty while anything may be.
-  const char* off_reason() const noexcept;
   /// Of the program's cuBLASLt, as cublasLtGetVersion() tells it; 0: unknown, or nothing was to be served
   /// yet.
   std::int32_t release() const noexcept { return release_.load(kRelaxed); }
@@ -108,7 +81,6 @@ class GpuServer {
   struct Chooser;
 
   Outcome try_serve(const ProductCall& product, Decision* one);
-  void exchange_capture_mode() noexcept;
   Decision* decide(const ProductCall& product);
   void choose(ProblemRef problem, Decision& decision);
   /// The same under policy batch-invariant.
@@ -117,15 +89,10 @@ class GpuServer {
   Chooser* chooser(DType dtype);
   /// What cuBLASLt lists for the problem. Keeps the last answer, since a decision reads it twice.
   const std::vector<KernelConfig>& listed(ProblemRef problem);
-  void open();
   /// Reads the releases of the program's cuBLASLt and of the one that backend cuda uses.
   void compare_releases();
   /// From now on, only copies and kernels that need no cuBLASLt are served.
   void restrict(const std::string& why) noexcept;
-  void turn_off(const std::string& why) noexcept;
-  void add(Decision& one, const Turn& turn, const EventTimer::Span& span, bool is_recorded) noexcept;
-  /// Ends the contest of a decision whose samples are known.
-  void end_contest(Decision& one) noexcept;
   /// Stores the faster of the pick and the library's kernel as a decision, and both times as timings. Of a
   /// pick on copies, the kernel's own time is stored without the copies, and no timings.
   void store(const Decision& one, const ContestResult& result) const;
@@ -135,35 +102,23 @@ class GpuServer {
   KernelConfig library_config() const;
   bool is_library(const KernelConfig& config) const;
 
-  const ServeSettings settings_;
-  kscout_find find_;
+  GpuSession& session_;
+  const ServeSettings& settings_ = session_.settings();
   Guard* guard_;
-  Driver driver_;
-  std::atomic<bool> off_ = false;
-  std::array<char, 512> off_reason_{};
-  std::once_flag turned_off_;
   std::atomic<bool> restricted_ = false;
   std::array<char, 512> restriction_{};
 
   std::mutex deciding_;  ///< guards the members down to the next one
-  bool open_ = false;
-  Backend* gpu_ = nullptr;
   std::unordered_map<DType, std::unique_ptr<Chooser>> choosers_;
   std::unique_ptr<Solver> classes_;  ///< of policy batch-invariant; null before its first product
   bool reported_wrong_ = false;
   std::optional<Problem> listed_for_;
   std::vector<KernelConfig> listed_;
-  DecisionTable timings_;     ///< of the decision file
+  bool knows_release_ = false;
   bool same_library_ = true;  ///< backend cuda uses the program's cuBLASLt
 
   std::atomic<std::int32_t> release_ = 0;
-  std::atomic<void*> context_ = nullptr;  ///< of the first product
   DecisionMap<Decision> decisions_{settings_};
-  std::mutex contesting_;  ///< guards the contests
-  std::unique_ptr<StreamWorkspaces> workspaces_;
-  std::atomic<StreamWorkspaces*> opened_workspaces_ = nullptr;
-  EventTimer timer_{driver_};
-
   Tally tally_;
 };
 

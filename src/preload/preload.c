@@ -267,14 +267,22 @@ TAKEN int cublasDestroy_v2(void* handle) {
 
 TAKEN int cudnnBackendExecute(void* handle, void* plan, void* pack) {
   const struct kscout_core* const core = begin();
-  if (core) is_served(core, core->plan(handle, plan));
+  if (core && is_served(core, core->plan(handle, plan, pack))) return end(0);
   return end(PASS(3000, cudnnBackendExecute, (handle, plan, pack)));
 }
 
-/* Another plan may get the address. */
+/* The library does not return what a variant pack holds. */
+TAKEN int cudnnBackendSetAttribute(void* descriptor, int attribute, int type, int64_t count,
+                                   const void* values) {
+  const struct kscout_core* const core = inside ? NULL : atomic_load(&opened_core);
+  if (core) core->attribute(descriptor, attribute, count, values);
+  return PASS(3000, cudnnBackendSetAttribute, (descriptor, attribute, type, count, values));
+}
+
+/* Another plan or pack may get the address. */
 TAKEN int cudnnBackendDestroyDescriptor(void* descriptor) {
   const struct kscout_core* const core = inside ? NULL : atomic_load(&opened_core);
-  if (core) core->forget_plan(descriptor);
+  if (core) core->forget_descriptor(descriptor);
   return PASS(3000, cudnnBackendDestroyDescriptor, (descriptor));
 }
 

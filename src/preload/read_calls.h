@@ -73,6 +73,8 @@ enum class Outcome : std::uint8_t {
   kernel,
   // the moment
   timed,
+  searching,
+  preparing,
   off,
   gpu,
   capture,
@@ -81,7 +83,7 @@ enum class Outcome : std::uint8_t {
   forked,
   failed,
 };
-inline constexpr std::array<std::string_view, 26> kOutcomeWords = {
+inline constexpr std::array<std::string_view, 28> kOutcomeWords = {
     "served",
     "a compute type or math mode that asks for the library's own arithmetic",
     "alpha and beta of another type than fp32",
@@ -101,6 +103,8 @@ inline constexpr std::array<std::string_view, 26> kOutcomeWords = {
     "the kernel's result is wrong",
     "no kernel here takes the problem",
     "timed for --refine",
+    "first calls of a plan: the program may compare plans",
+    "a kernel is being prepared",
     "serving is off",
     "another GPU or context than that of the first product",
     "first call of the problem, or no workspace reserved, during the capture of a graph",

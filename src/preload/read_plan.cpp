@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <optional>
 #include <span>
 #include <string>
+#include <system_error>
 #include <tuple>
 #include <type_traits>
 #include <vector>
@@ -46,7 +48,7 @@ std::optional<DType> dtype_of(std::string_view word) {
 }
 
 /// Throws Json::exception and std::out_of_range where the plan is none that is known.
-Unread read_graph(const Json& graph, bool converts_inputs, ConvProblem& problem) {
+Unread read_graph(const Json& graph, bool converts_inputs, PlanCall& call) {
   const Json& nodes = graph.at("nodes");
   if (nodes.size() != 1) return Unread::graph;
   const Json& node = nodes[0];
@@ -57,18 +59,23 @@ Unread read_graph(const Json& graph, bool converts_inputs, ConvProblem& problem)
     return Unread::graph;
   StridedConv conv;
   std::array<std::string, 3> words;  // of the types
-  for (const auto& [word_of_type, tensor, name] : {std::tuple{&words[0], &conv.in, direction->in},
-                                                   {&words[1], &conv.wei, direction->wei},
-                                                   {&words[2], &conv.out, direction->out}}) {
+  for (const auto& [word_of_type, tensor, id, name] :
+       {std::tuple{&words[0], &conv.in, &call.in, direction->in},
+        {&words[1], &conv.wei, &call.wei, direction->wei},
+        {&words[2], &conv.out, &call.out, direction->out}}) {
     const Json& wanted = node.at(name);
     const auto found =
         std::ranges::find_if(graph.at("tensors"), [&](const Json& one) { return one.at("name") == wanted; });
     if (found == graph.at("tensors").end()) return Unread::descriptors;
+    const auto& digits = wanted.get_ref<const std::string&>();
+    if (std::from_chars(digits.data(), digits.data() + digits.size(), *id).ec != std::errc())
+      *id = PlanCall::kNoName;
     *word_of_type = found->at("dataType").get<std::string>();
     *tensor = {found->at("dim").get<TensorSizes>(), found->at("stride").get<TensorSizes>()};
   }
   const auto type = dtype_of(words[0]), sums = dtype_of(node.at("mathPrec").get<std::string>());
   if (!type || !sums || words[1] != words[0] || words[2] != words[0]) return Unread::types;
+  ConvProblem& problem = call.problem;
   problem = make_conv(direction->op, *type == DType::fp32 && converts_inputs ? DType::tf32 : *type);
   if (problem.dtype_acc != *sums) return Unread::compute;
 
@@ -181,7 +188,10 @@ Unread read_plan(const Cudnn& cudnn, void* plan, PlanCall& found) noexcept try {
   const Parts config(cudnn, plan, Attribute::plan_config, Kind::engine_config, 1);
   const Parts engine(cudnn, config.first(), Attribute::config_engine, Kind::engine, 1);
   found.config = named_config(cudnn, config.first(), engine.first());
-  return read_graph(json.at("operationGraph"), converts_inputs(cudnn, engine.first()), found.problem);
+  std::int64_t workspace_bytes = 0;
+  if (read_value(cudnn, plan, Attribute::plan_workspace, Type::int64, workspace_bytes) && workspace_bytes > 0)
+    found.workspace_bytes = static_cast<std::size_t>(workspace_bytes);
+  return read_graph(json.at("operationGraph"), converts_inputs(cudnn, engine.first()), found);
 } catch (const Error&) {
   return Unread::sizes;
 } catch (const std::exception&) {

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Reads the convolution that a plan of cuDNN computes, and how it does.
+/// Reads the convolution that a plan of cuDNN computes, and how and on which tensors it does.
 ///
 ///     const Cudnn cudnn = Cudnn::found_by(find);
 ///     PlanCall plan;
@@ -11,6 +11,7 @@
 /// operations.
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string_view>
 
 #include <kscout/conv_problem.h>
@@ -36,6 +37,10 @@ struct Cudnn {
 
 struct PlanCall {
   ConvProblem problem;
+  /// By which variant packs name a tensor. Another name than a number: kNoName.
+  static constexpr std::int64_t kNoName = std::numeric_limits<std::int64_t>::min();
+  std::int64_t in = kNoName, wei = kNoName, out = kNoName;
+  std::size_t workspace_bytes = 0;
   CudnnConfig config = {};  ///< engine 0: the plan does not name its engine, or has knobs without an axis
 };
 

@@ -50,25 +50,34 @@ void Report::add_unread(std::span<const std::uint64_t> unread) noexcept {
   }
 }
 
+void Report::add(const GpuSession& session) noexcept {
+  if (*session.off_reason()) line("  serving is off: %s\n", session.off_reason());
+  if (const std::uint64_t times = session.given_back())
+    line("  workspaces were given back %llu times, because the program needed memory\n", whole(times));
+}
+
 void Report::add(const GpuServer& server) noexcept {
   const Tally& tally = server.tally();
-  if (*server.off_reason()) line("  serving is off: %s\n", server.off_reason());
   if (const std::int32_t release = server.release())
     line("  cuBLASLt %d.%d.%d\n", release / 10000, release / 100 % 100, release % 100);
   if (*server.restriction())
     line("  only copies and kernels that need no cuBLASLt are served: %s\n", server.restriction());
-  if (const std::uint64_t times = server.given_back())
-    line("  workspaces were given back %llu times, because the program needed memory\n", whole(times));
   line("  %llu served; expected saving %.3f ms of GPU time\n", whole(tally.served()),
        static_cast<double>(tally.saved_ns) / 1e6);
   if (tally.wrong_suggestions)
     line("  %llu wrong suggestions of cuBLASLt avoided\n", whole(tally.wrong_suggestions));
-  add(tally);
+  add(tally, "");
+}
+
+void Report::add_convolutions(const Tally& tally) noexcept {
+  line("  %llu convolutions served; expected saving %.3f ms of GPU time\n", whole(tally.served()),
+       static_cast<double>(tally.saved_ns) / 1e6);
+  add(tally, "convolutions ");
 }
 
 void Report::add(const CpuServer& server) noexcept {
   line("  %llu served on the CPU\n", whole(server.tally().served()));
-  add(server.tally());
+  add(server.tally(), "");
 }
 
 void Report::add(const Guard::Counts& counts, std::uint64_t wrong_convolutions) noexcept {
@@ -88,12 +97,13 @@ void Report::add(const ResultChecker::Counts& counts) noexcept {
        whole(counts.checked), whole(counts.wrong), counts.largest.load());
 }
 
-void Report::add(const Tally& tally) noexcept {
+void Report::add(const Tally& tally, const char* what) noexcept {
   if (tally.contests)
     line("  %llu problems timed by --refine: %llu of them keep the library's kernel, %llu are not finished\n",
          whole(tally.contests), whole(tally.library_kept), whole(tally.contests - tally.refined));
   for (std::size_t i = 1; i < tally.outcomes.size(); ++i) {
-    if (tally.outcomes[i]) line("  %llu passed on: %s\n", whole(tally.outcomes[i]), kOutcomeWords[i].data());
+    if (tally.outcomes[i])
+      line("  %llu %spassed on: %s\n", whole(tally.outcomes[i]), what, kOutcomeWords[i].data());
   }
 }
 

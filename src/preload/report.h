@@ -19,6 +19,7 @@
 
 #include "preload/cpu.h"
 #include "preload/gpu.h"
+#include "preload/gpu_session.h"
 #include "preload/guard.h"
 #include "preload/result_checker.h"
 
@@ -32,7 +33,9 @@ class Report {
   bool add_calls(std::span<const std::uint64_t> calls) noexcept;
   void add_problems(std::uint64_t calls, const char* what, std::size_t problems) noexcept;
   void add_unread(std::span<const std::uint64_t> unread) noexcept;
+  void add(const GpuSession& session) noexcept;
   void add(const GpuServer& server) noexcept;
+  void add_convolutions(const Tally& tally) noexcept;
   void add(const CpuServer& server) noexcept;
   void add(const ResultChecker::Counts& counts) noexcept;
   void add(const Guard::Counts& counts, std::uint64_t wrong_convolutions) noexcept;
@@ -45,7 +48,8 @@ class Report {
 
  private:
   __attribute__((format(printf, 2, 3))) void line(const char* format, ...) noexcept;
-  void add(const Tally& tally) noexcept;
+  /// `what`: of what the calls are, before "passed on".
+  void add(const Tally& tally, const char* what) noexcept;
 
   std::array<char, 8192> bytes_{};
   std::size_t size_ = 0;

@@ -15,6 +15,7 @@ Driver Driver::found_by(kscout_find find) noexcept {
   set(driver.device, "cuCtxGetDevice");
   set(driver.retain, "cuDevicePrimaryCtxRetain");
   set(driver.current, "cuCtxGetCurrent");
+  set(driver.set_current, "cuCtxSetCurrent");
   set(driver.is_capturing, "cuStreamIsCapturing");
   set(driver.capture_info, "cuStreamGetCaptureInfo_v2");
   set(driver.stream_id, "cuStreamGetId");

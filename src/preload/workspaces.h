@@ -37,6 +37,7 @@ struct Driver {
   int (*device)(int* device) = nullptr;
   int (*retain)(void** context, int device) = nullptr;
   int (*current)(void** context) = nullptr;
+  int (*set_current)(void* context) = nullptr;
   int (*is_capturing)(void* stream, int* status) = nullptr;
   int (*capture_info)(void* stream, int* status, std::uint64_t* id, void*, void*, void*) = nullptr;
   int (*stream_id)(void* stream, unsigned long long* id) = nullptr;

@@ -209,6 +209,7 @@ class HostConv final : public Matmul {
   void destroy() noexcept override { delete this; }
 
   CallStatus run(const MatmulCall& call, void* stream) noexcept override {
+    if (has_to_fail("run")) return say(CallStatus::failed, "it has to");
     log(fmt::format("run {} k{} workspace {} stream {}", provider_, split_k_, call.workspace, stream));
     const bool data = s_.direction == Direction::backward_data;
     for (std::int32_t d = 0; d < classes_of(s_.direction, s_.axes[0]); ++d) {

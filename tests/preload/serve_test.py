@@ -8,11 +8,11 @@ import csv
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
-import tempfile
 import unittest
+
+from serving import ServingTest
 
 PROGRAMS, TESTS, MODULE, MODELS = (os.path.abspath(path) for path in sys.argv[1:5])
 KSCOUT, SERVED = os.path.join(PROGRAMS, "kscout"), os.path.join(TESTS, "preload_served")
@@ -21,37 +21,18 @@ OWN = "odd:1024x2001x768"  # runs on a kernel of hopper
 COPIED = "odd:1024x4096x1001"  # runs on copies of A and B
 
 
-class ServeTest(unittest.TestCase):
+class ServeTest(ServingTest):
     def setUp(self):
-        self.folder = tempfile.mkdtemp(prefix="kscout_serve_")
-        self.addCleanup(shutil.rmtree, self.folder)
-        self.log, self.report = (os.path.join(self.folder, name) for name in ("log.txt", "report.txt"))
-        self.env = {name: value for name, value in os.environ.items() if not name.startswith(("KSCOUT_", "LD_PRELOAD"))}
-        self.env.update(HOME=self.folder, XDG_DATA_HOME=self.folder, LC_ALL="C", KSCOUT_MODEL_PATH=MODELS,
-                        KSCOUT_CUDA_MODULE=MODULE, HOST_GPU_LOG=self.log)
+        self.prepare(PROGRAMS, MODULE, MODELS)
 
     def exec(self, *words, options=(), stderr="", **env):
         """What the program prints of each word, in their order. Results are computed and checked with HOST_GPU_SKIP="" only."""
         env = {"HOST_GPU_SKIP": "1", **env}
         if not env["HOST_GPU_SKIP"]:
             del env["HOST_GPU_SKIP"]
-        for file in (self.log, self.report):
-            if os.path.exists(file):
-                os.remove(file)
-        done = subprocess.run([KSCOUT, "exec", "--report", self.report, *options, "--", SERVED, *words], cwd=self.folder,
-                              env={**self.env, **env}, text=True, capture_output=True, timeout=120, check=False)
-        self.assertEqual(done.returncode, 0, done.stdout)
-        self.assertRegex(done.stderr, rf"\A{stderr}\Z")
-        first, *lines = done.stdout.splitlines()
+        lines = self.exec_lines(SERVED, words, options, stderr, **env)
         self.memory = [line for line in lines if line.startswith("mallocs")]
-        self.workspace = first.split()[1]
         return [line.split()[-1] for line in lines]
-
-    def text(self, file):
-        if not os.path.exists(file):
-            return ""
-        with open(file, encoding="utf-8") as content:
-            return content.read()
 
     def runs(self):
         return re.findall(r"run (\S+) workspace (\S+) stream (\S+)", self.text(self.log))

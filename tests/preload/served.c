@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "bf16.h"
 #include "stand_in_blas.h"
 
 enum { N = 0, T = 1, R32F = 0, R16F = 2, R16BF = 14, F32 = 68 };
@@ -21,18 +22,6 @@ static uint16_t a[K * M + 8] __attribute__((aligned(256))), b[K * COLUMNS + 8] _
     c[M * COLUMNS + 8] __attribute__((aligned(256))), bias[M] __attribute__((aligned(256)));
 static char workspace[kWorkspace] __attribute__((aligned(256)));
 static const float one = 1, two = 2, zero = 0;
-
-static uint16_t to_bf16(float value) {
-  uint32_t bits;
-  memcpy(&bits, &value, sizeof bits);
-  return (uint16_t)((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
-}
-static float from_bf16(uint16_t value) {
-  const uint32_t bits = (uint32_t)value << 16;
-  float result;
-  memcpy(&result, &bits, sizeof bits);
-  return result;
-}
 
 /* Sums of few whole numbers, which fp32 holds. */
 static void fill(void) {

@@ -22,11 +22,14 @@ static enum kscout_answer blas(enum kscout_entry entry, const struct kscout_blas
   (void)entry, (void)call;
   return kscout_pass;
 }
-static enum kscout_answer plan(void* handle, void* executed) {
-  (void)handle, (void)executed;
+static enum kscout_answer plan(void* handle, void* executed, void* pack) {
+  (void)handle, (void)executed, (void)pack;
   return kscout_pass;
 }
-static void forget_plan(void* destroyed) { (void)destroyed; }
+static void attribute(void* descriptor, int which, int64_t count, const void* values) {
+  (void)descriptor, (void)which, (void)count, (void)values;
+}
+static void forget_descriptor(void* destroyed) { (void)destroyed; }
 static void after_original(int status) { (void)status; }
 static void other(enum kscout_entry entry) { (void)entry; }
 static int give_back(void) { return 0; }
@@ -40,7 +43,8 @@ const struct kscout_core* kscout_preload_core(kscout_find find) {
                                                .matmul = matmul,
                                                .blas = blas,
                                                .plan = plan,
-                                               .forget_plan = forget_plan,
+                                               .attribute = attribute,
+                                               .forget_descriptor = forget_descriptor,
                                                .after_original = after_original,
                                                .other = other,
                                                .give_back = give_back,

@@ -118,4 +118,7 @@ int cuThreadExchangeStreamCaptureMode(int* mode);
 /* Makes a GPU the current one of this thread; at first it is 0. */
 void stand_in_use_device(int device);
 int cudnnBackendExecute(void* handle, void* plan, void* pack);
+int cudnnBackendSetAttribute(void* descriptor, int attribute, int type, int64_t count, const void* values);
+/* Plans that reached the library. */
+long stand_in_executions(void);
 int cudnnBackendDestroyDescriptor(void* descriptor);

@@ -5,16 +5,33 @@
 #include "stand_in_blas.h"
 
 enum { kExecuted = 2002 /* a status that the caller has to get */, kRefused = 3000 };
-enum { kPlanJson = 405, kPlanConfig = 401, kConfigEngine = 300, kConfigKnobs = 302, kEngineNotes = 1303 };
+enum {
+  kPlanJson = 405,
+  kPlanConfig = 401,
+  kPlanWorkspace = 402,
+  kConfigEngine = 300,
+  kConfigKnobs = 302,
+  kEngineNotes = 1303
+};
 enum { kEngineIndex = 1301, kChoiceType = 600, kChoiceValue = 601 };
 enum { kInt64 = 3, kKnobType = 9, kDescriptor = 15, kNote = 11, kCharacter = 24 };
 enum { kStandInDescriptors = 100, kWorkspaceKnob = 25, kVersion = 91900 };
 
 static const void* made[kStandInDescriptors]; /* what a descriptor of the caller refers to */
 
+static _Atomic long executions;
+long stand_in_executions(void) { return executions; }
+
 int cudnnBackendExecute(void* handle, void* plan, void* pack) {
   (void)handle, (void)pack;
+  ++executions;
   return plan ? 0 : kExecuted;
+}
+
+/* Of variant packs only: the library does not return what they hold. */
+int cudnnBackendSetAttribute(void* descriptor, int attribute, int type, int64_t count, const void* values) {
+  (void)descriptor, (void)attribute, (void)type, (void)count, (void)values;
+  return 0;
 }
 
 size_t cudnnGetVersion(void) { return kVersion; }
@@ -63,6 +80,10 @@ int cudnnBackendGetAttribute(void* descriptor, int attribute, int type, int64_t 
   }
   if (attribute == kChoiceType && type == kKnobType) {
     *(int32_t*)values = kWorkspaceKnob;
+    return 0;
+  }
+  if (attribute == kPlanWorkspace && type == kInt64) {
+    *(int64_t*)values = 1 << 20;
     return 0;
   }
   if (attribute == kEngineNotes && type == kNote && capacity >= 1) {

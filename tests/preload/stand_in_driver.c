@@ -38,6 +38,10 @@ int cuCtxGetCurrent(void** current) {
   *current = number("STAND_IN_OTHER_CONTEXT", 0) ? (void*)&other : (void*)&contexts[current_device];
   return 0;
 }
+int cuCtxSetCurrent(void* context) {
+  current_device = context == &contexts[1];
+  return 0;
+}
 int cuStreamIsCapturing(void* stream, int* status) {
   *status = stream == STAND_IN_CAPTURED;
   return 0;
