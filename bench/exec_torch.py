@@ -178,11 +178,11 @@ class Worker:
         self.torch.cuda.empty_cache()
 
 
-def work():
+def answer_requests(worker_class):
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # what libraries print is no answer
     try:
-        worker = Worker()
+        worker = worker_class()
         for line in sys.stdin:
             print(json.dumps(worker.answer(json.loads(line))), file=answers)
     except Exception as error:  # pylint: disable=broad-except
@@ -195,11 +195,11 @@ def work():
 class Process:
     """A worker, by requests as calls: process.step(name=..., count=3)."""
 
-    def __init__(self, name, before, env):
+    def __init__(self, name, before, env, script):
         self.name = name
         # Both on the same processors: those of a shared host differ in speed.
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:PROCESSORS])
-        self.child = subprocess.Popen([*before, sys.executable, os.path.abspath(__file__), "--worker"], stdin=subprocess.PIPE,
+        self.child = subprocess.Popen([*before, sys.executable, script, "--worker"], stdin=subprocess.PIPE,
                                       stdout=subprocess.PIPE, env=env, text=True, bufsize=1)
 
     def __getattr__(self, request):
@@ -228,19 +228,19 @@ class PartFailed(Exception):
 class Results:
     """Prints results, and all of them again beside their goals."""
 
-    def __init__(self):
-        self.all = {}
+    def __init__(self, bench, goals):
+        self.bench, self.goals, self.all = bench, goals, {}
 
     def add(self, name, value, unit, digits=3):
         self.all[name] = value, unit, digits
-        print(f"RESULT exec_torch.{name} {value:.{digits}f} {unit}", flush=True)
+        print(f"RESULT {self.bench}.{name} {value:.{digits}f} {unit}", flush=True)
 
     def print_summary(self):
         print("\nsummary")
         for name, (value, unit, digits) in self.all.items():
             goal = ""
-            if name in GOALS:
-                sign, bound = GOALS[name]
+            if name in self.goals:
+                sign, bound = self.goals[name]
                 met = value >= bound if sign == ">=" else value <= bound
                 goal = f"  goal {sign} {bound}: {'met' if met else 'missed'}"
             print(f"  {name:22} {value:10.{digits}f} {unit:6}{goal}")
@@ -411,7 +411,7 @@ def measure(both, results, kscout, asked, until):
 def main():
     asked = arguments()
     if asked.worker:
-        work()
+        answer_requests(Worker)
         return
     until = time.monotonic() + asked.seconds
     kscout = os.path.join(asked.build, "kscout")
@@ -420,12 +420,13 @@ def main():
             sys.exit(f"exec_torch: {name} is not in {asked.build}; build it where nvcc is installed, or give --build")
     env = {**os.environ, "PYTHONUNBUFFERED": "1"}
     env.setdefault("KSCOUT_MODEL_PATH", os.path.join(ROOT, "models"))
-    results = Results()
+    results = Results("exec_torch", GOALS)
     with tempfile.TemporaryDirectory() as folder:
         env.setdefault("KSCOUT_DB", os.path.join(folder, "decisions.sqlite"))
         report = asked.report or os.path.join(folder, "report.txt")
         under = [kscout, "exec", *(f"--{how}" for how in ("refine", "guard") if getattr(asked, how)), "--report", report, "--"]
-        both = [Process("PyTorch alone", [], env), Process("kscout exec", under, env)]
+        script = os.path.abspath(__file__)
+        both = [Process("PyTorch alone", [], env, script), Process("kscout exec", under, env, script)]
         try:
             about = [process.about() for process in both][0]
         except PartFailed as error:

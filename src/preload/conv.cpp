@@ -53,9 +53,8 @@ struct ConvServer::Chooser {
   double own_us(const ConvKey& key) const {
     std::vector<Choice> ranked = selector.rank(key.problem, 2 * kListedAlgorithms, By::best, kLimits);
     if (key.config.is_named()) {
-      const KernelConfig theirs = key.config.kernel_config(key.problem.op);
       const auto found = std::ranges::find_if(
-          ranked, [&](const Choice& one) { return without_place(one.config) == theirs; });
+          ranked, [&](const Choice& one) { return key.is_by(without_place(one.config)); });
       return found == ranked.end() ? Choice::unknown : found->time_us;
     }
     return ranked.empty() ? Choice::unknown : static_cast<double>(ranked.front().suggestion_us);
@@ -225,36 +224,58 @@ void ConvServer::choose(Decision& one) {
   Backend& gpu = session_.gpu();
   Solution solution = by->solver.solve(key.problem, gpu.space(), kLimits);
   const ChoiceSource source = solution.choice.decided_by;
-  const bool forced = source == ChoiceSource::forced, stored = source == ChoiceSource::db;
-  if (!forced && !stored && source != ChoiceSource::model) throw Refused{Outcome::model};
-  one.pick = without_place(solution.choice.config);
-  if (key.config.is_named() && one.pick == key.config.kernel_config(key.problem.op))
-    throw Refused{Outcome::gain};
+  const bool decided = source == ChoiceSource::forced || source == ChoiceSource::db;
+  if (!decided && source != ChoiceSource::model) throw Refused{Outcome::model};
+  const double own_us = by->own_us(key);
   const double ours_us = std::max(solution.choice.time_us, gpu.min_us(key.problem, solution.choice.config));
-  const double saved_us = by->own_us(key) - ours_us;
+  const double saved_us = own_us - ours_us;
+  const bool is_theirs = key.is_by(without_place(solution.choice.config));
   const bool gains = saved_us >= settings_.min_gain * ours_us && saved_us >= settings_.min_saved_us;
-  if (!gains && !forced && !stored) throw Refused{Outcome::gain};
+  const bool timed = settings_.refine && !decided;
+  if (!timed && (is_theirs || !(gains || decided))) throw Refused{Outcome::gain};
   one.saved_us = std::isnan(saved_us) ? 0 : std::max(saved_us, 0.0);
-  one.launch = by->solver.make_ready(key.problem, solution, kLimits);
-  one.pick = without_place(solution.choice.config);
-  one.workspace_bytes = one.launch->workspace_bytes();
-  if (settings_.refine && !forced && !stored)
-    one.contest = std::make_unique<Contest<EventTimer>>(ContestRules{});
+  if (!is_theirs) {
+    one.picks.push_back(by->solver.make_ready(key.problem, solution, kLimits));
+    one.configs.push_back(without_place(solution.choice.config));
+  }
+  if (timed) add_contenders(*by, own_us, one);
+  if (one.picks.empty()) throw Refused{Outcome::gain};
+  for (const auto& pick : one.picks)
+    one.workspace_bytes = std::max(one.workspace_bytes, pick->workspace_bytes());
+}
+
+void ConvServer::add_contenders(const Chooser& by, double own_us, Decision& one) {
+  constexpr double kDropAbove = 1.5;
+  constexpr int kSamples = 3;
+  const ConvProblem& problem = one.key.problem;
+  for (const Choice& next : by.selector.rank(problem, 2 * kListedAlgorithms, By::best, kLimits)) {
+    if (one.picks.size() == kPicks || next.time_us > kDropAbove * own_us) break;
+    const KernelConfig config = without_place(next.config);
+    if (one.key.is_by(config) || std::ranges::find(one.configs, config) != one.configs.end()) continue;
+    try {
+      one.picks.push_back(session_.gpu().prepare_within(problem, next.config, kLimits));
+      one.configs.push_back(config);
+    } catch (const Error& error) {
+      if (error.code() != Errc::unsupported) throw;
+    }
+  }
+  one.contest = std::make_unique<Contest<EventTimer>>(
+      ContestRules{.kernels = one.picks.size() + 1, .samples = kSamples, .drop = kDropAbove});
 }
 
 void ConvServer::store(const Decision& one, const ContestResult& result) const {
   if (!one.key.config.is_named()) return;
   Backend& gpu = session_.gpu();
-  const KernelConfig theirs = one.key.config.kernel_config(one.key.problem.op);
-  const bool keeps = result.is_library_faster();
+  const KernelConfig theirs = one.key.config.kernel_config(one.key.problem.op),
+                     ours = one.configs[result.pick];
   const auto [best, next] = std::minmax(result.pick_us, result.library_us);
-  StoredDecision decision = decision_of(one.key.problem, keeps ? theirs : one.pick,
+  StoredDecision decision = decision_of(one.key.problem, result.is_library_faster() ? theirs : ours,
                                         Fastest{.time_us = best, .next_us = next, .timed = 2}, gpu);
   decision.limits = print(kLimits);
   const Signature signature = signature_of(one.key.problem);
   const std::vector<StoredTiming> timings = {
       timing_of(one.key.problem, config_name(signature, theirs), result.library_us, gpu),
-      timing_of(one.key.problem, config_name(signature, one.pick), result.pick_us, gpu)};
+      timing_of(one.key.problem, config_name(signature, ours), result.pick_us, gpu)};
   DecisionDb(settings_.db).put(std::span(&decision, 1), timings);
 }
 

@@ -23,6 +23,7 @@
 #include <mutex>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include <pthread.h>
 
@@ -38,6 +39,9 @@ struct ConvKey {
   ConvProblem problem;
   CudnnConfig config;  ///< engine 0: not known
   bool operator==(const ConvKey&) const = default;
+  bool is_by(const KernelConfig& other) const {
+    return config.is_named() && config.kernel_config(problem.op) == other;
+  }
 };
 
 class ConvServer {
@@ -49,7 +53,7 @@ class ConvServer {
 
   struct Decision : GpuDecision<ConvKey> {
     using GpuDecision::GpuDecision;
-    KernelConfig pick = {};
+    std::vector<KernelConfig> configs = {};  ///< of `picks`, without their places in the library's list
   };
   /// What is known of a plan from its first execution until it is destroyed.
   struct Use {
@@ -78,6 +82,7 @@ class ConvServer {
   /// Executions after which a plan is taken for the one that the program keeps: a search times each plan on
   /// fewer.
   static constexpr int kInARow = 200;
+  static constexpr std::size_t kPicks = 3;  ///< that are timed against the program's plan (--refine)
 
   Outcome try_serve(Decision& one, const Operands& operands);
   /// Of a plan that the program keeps. Throws bad_alloc.
@@ -85,6 +90,8 @@ class ConvServer {
   void make_decisions() noexcept;
   void make(Decision& one) noexcept;
   void choose(Decision& one);
+  /// The best of the others, to be timed with the pick.
+  void add_contenders(const Chooser& by, double own_us, Decision& one);
   Chooser* chooser(Op op, DType dtype);
   void store(const Decision& one, const ContestResult& result) const;
 

@@ -83,11 +83,13 @@ struct Tally {
   void forget() noexcept;
 };
 
-// ---- Contests: kernel 0 is the pick, kernel 1 the library's own.
+// ---- Contests: the last kernel is the library's own, the others are picks.
 
-inline constexpr std::size_t kPick = 0, kLibrarys = 1;
+/// Of a contest with one pick.
+inline constexpr std::size_t kLibrarys = 1;
 
 struct ContestResult {
+  std::size_t pick = 0;  ///< the fastest one
   double pick_us = 0, library_us = 0;
   bool is_library_faster() const noexcept { return library_us < pick_us; }
 };
@@ -167,13 +169,15 @@ struct TimedOriginal {
   void* stream = nullptr;
 };
 
-/// Ends a contest whose samples are known: the faster kernel is the decision's. The caller locks.
+/// Ends a contest whose samples are known: the fastest kernel is the decision's. The caller locks.
 template <class Decision, class Clock>
 std::optional<ContestResult> settle(Decision& one, Clock& clock, Tally& tally) noexcept {
   const std::vector<double>* const times_us = one.contest->result(clock);
-  // Without a sample of both kernels there is no result, and the pick stays.
-  if (!times_us || std::ranges::max(*times_us) == Contest<Clock>::kNone) return std::nullopt;
-  const ContestResult result{(*times_us)[kPick], (*times_us)[kLibrarys]};
+  if (!times_us) return std::nullopt;
+  const auto pick = std::min_element(times_us->begin(), times_us->end() - 1);
+  const ContestResult result{static_cast<std::size_t>(pick - times_us->begin()), *pick, times_us->back()};
+  // Without a sample of both, the first pick stays.
+  if (std::max(result.pick_us, result.library_us) == Contest<Clock>::kNone) return std::nullopt;
   tally.refined.fetch_add(1, std::memory_order_relaxed);
   if (result.is_library_faster()) {
     tally.library_kept.fetch_add(1, std::memory_order_relaxed);

@@ -195,7 +195,7 @@ GpuServer::Decision* GpuServer::decide(const ProductCall& product) {
   return decisions_.add(product, tally_, [&](Decision& made) {
     settings_.batch_invariant ? choose_in_class(product.problem, made) : choose(product.problem, made);
     if (guard_ && made.outcome == Outcome::served &&
-        guard_->is_wrong(product, *made.launch, session_.gpu().space()))
+        guard_->is_wrong(product, *made.picks.front(), session_.gpu().space()))
       made.outcome = Outcome::wrong;
   });
 }
@@ -267,7 +267,7 @@ GpuServer::Chooser* GpuServer::chooser(DType dtype) {
 
 void GpuServer::set_alignment(const Solution& solution, Decision& decision) {
   const bool any_address = takes_any_address(solution);
-  decision.workspace_bytes = decision.launch->workspace_bytes();
+  decision.workspace_bytes = decision.picks.front()->workspace_bytes();
   decision.aligned_a = !any_address && !solution.form.copied[kA];
   decision.aligned_b = !any_address && !solution.form.copied[kB];
   decision.aligned_c = !any_address && !solution.form.copied[kC];
@@ -290,7 +290,7 @@ void GpuServer::choose_in_class(ProblemRef problem, Decision& decision) {
     decision.outcome = Outcome::release;
     return;
   }
-  decision.launch = classes_->make_ready(problem, solution, limits);
+  decision.picks.push_back(classes_->make_ready(problem, solution, limits));
   set_alignment(solution, decision);
 }
 
@@ -318,7 +318,7 @@ void GpuServer::choose(ProblemRef problem, Decision& decision) {
     decision.outcome = Outcome::release;
     return;
   }
-  decision.launch = by->solver.make_ready(problem, solution, kLimits);
+  decision.picks.push_back(by->solver.make_ready(problem, solution, kLimits));
   const ChoiceSource source = solution.choice.decided_by;
   const bool forced = source == ChoiceSource::forced;
   const bool any_address = takes_any_address(solution);

@@ -18,6 +18,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <kscout/backend.h>
 #include <kscout/launch.h>
@@ -35,7 +36,8 @@ namespace kscout::preload {
 template <class Key>
 struct GpuDecision : BasicDecision<Key, EventTimer> {
   using BasicDecision<Key, EventTimer>::BasicDecision;
-  std::unique_ptr<Launch> launch;
+  std::vector<std::unique_ptr<Launch>> picks;  ///< the best first; more than one of a contest
+  std::atomic<std::size_t> best = 0;           ///< of `picks`
   std::size_t workspace_bytes = 0;
   std::atomic<double> saved_us = 0;
   std::mutex running;  ///< one launch runs in one thread at a time
@@ -132,19 +134,19 @@ Outcome GpuSession::run(Decision& one, const Operands& operands, Tally& tally) {
   Outcome why = Outcome::served;
   if (one.workspace_bytes > 0 && !(workspace = workspace_of(operands, one.workspace_bytes, hold, why)))
     return why;
-  Turn turn;
+  Turn turn{.kernel = one.best.load(std::memory_order_relaxed)};
   if (one.is_undecided() && !driver_.captures(operands.stream)) {
     const std::scoped_lock lock(contesting_);
     turn = one.contest->next();
   }
   const EventTimer::Span span = turn.timed ? timer_.start(operands.stream) : EventTimer::Span();
-  if (turn.kernel == kLibrarys) {
+  if (turn.kernel == one.picks.size()) {
     timed_original_ = {one.contest.get(), turn, span, operands.stream};
     return Outcome::timed;
   }
   try {
     const std::scoped_lock lock(one.running);
-    one.launch->run(buffers_of(operands, gpu_->space()), workspace, {operands.stream});
+    one.picks[turn.kernel]->run(buffers_of(operands, gpu_->space()), workspace, {operands.stream});
     one.has_run.store(true, std::memory_order_relaxed);
   } catch (...) {
     one.failed = true;
@@ -161,7 +163,10 @@ std::optional<ContestResult> GpuSession::settled(Decision& one, Tally& tally) no
   const std::scoped_lock lock(contesting_);
   const CaptureAside aside(driver_);
   std::optional<ContestResult> result = settle(one, timer_, tally);
-  if (result && !result->is_library_faster()) one.saved_us = result->library_us - result->pick_us;
+  if (result && !result->is_library_faster()) {
+    one.best = result->pick;
+    one.saved_us = result->library_us - result->pick_us;
+  }
   return result;
 }
 

@@ -4,8 +4,10 @@ is the CPU (tests/libraries/host_gpu.cpp); backend cuda uses another stand-in fo
 
     convolution_test.py FOLDER_OF_PROGRAMS FOLDER_OF_TEST_PROGRAMS MODULE CUDNN MODELS [TEST...]
 """
+import json
 import os
 import re
+import subprocess
 import sys
 import unittest
 
@@ -14,6 +16,8 @@ from serving import ServingTest
 PROGRAMS, TESTS, MODULE, CUDNN, MODELS = (os.path.abspath(path) for path in sys.argv[1:6])
 CONVOLVED = os.path.join(TESTS, "preload_convolved")
 OWN = "groupwise_conv_fwd_bf16_nhwgc__depthwise_v2x4_k1"
+PROBLEM = "conv_fwd:2x32x6x6:32x3x3:bf16:nhwgc:pad=1:g=32"
+THEIRS = "cudnn_conv_fwd_bf16_nhwgc_v91900__e1_workspace0"
 PLAN = "cudnn_conv_fwd_bf16_nhwgc_v91900__e1_tile_size2_tilek1"
 
 
@@ -52,6 +56,32 @@ class ConvolutionTest(ServingTest):
 
     def test_the_plan_computes_where_the_model_expects_no_gain(self):
         self.assertEqual(set(self.exec("A", "B", "A", "B", "A", pick=None)), {"passed"})
+
+    # ---- --refine: the plan, three picks, picks, plan and so on; the first call of each is not timed
+
+    def refine(self, *words, library, pick):
+        return self.exec(*words, pick=None, options=["--refine"], STAND_IN_LIBRARY_US=str(library), STAND_IN_PICK_US=str(pick))
+
+    def stored(self):
+        done = subprocess.run([os.path.join(PROGRAMS, "kscout"), "db", "list", "--format", "json"], env=self.env, text=True,
+                              capture_output=True, check=True)
+        return [(one["problem"], one["config"], round(one["time_us"]), round(one["next_us"])) for one in json.loads(done.stdout)]
+
+    def test_a_faster_pick_stays_and_the_next_process_starts_with_it(self):
+        answers = self.refine("A", "B", "A!", *["A"] * 14, library=20, pick=10)
+        self.assertEqual(answers[2:], ["served"] * 6 + ["passed"] + ["served"] * 8, "the plan is dropped after a sample")
+        self.assertIn("1 problems timed by --refine: 0 of them keep the library's kernel, 0 are not finished", self.text(self.report))
+        (problem, config, *times), = self.stored()
+        self.assertEqual((problem, *times), (PROBLEM, 10, 20))
+        self.assertNotEqual(config, THEIRS)
+        self.assertEqual(self.exec("A", "B", "A!", "A", pick=None)[2:], ["served"] * 2)
+        self.assertNotIn("--refine", self.text(self.report))
+
+    def test_a_faster_plan_is_kept(self):
+        answers = self.refine("A", "B", "A!", *["A"] * 15, library=9, pick=10)
+        self.assertEqual(answers[2:], ["served"] * 6 + ["passed"] * 2 + ["served"] * 6 + ["passed"] * 2)
+        self.assertIn("1 problems timed by --refine: 1 of them keep the library's kernel, 0 are not finished", self.text(self.report))
+        self.assertEqual(self.stored(), [(PROBLEM, THEIRS, 9, 10)])
 
     def test_operands_at_any_address_are_passed_on(self):
         self.assertEqual(self.exec("A", "B", "A!", "unaligned:A", "A"), ["passed", "passed", "served", "passed", "served"])

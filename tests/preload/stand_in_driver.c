@@ -9,6 +9,7 @@
 
 #pragma weak stand_in_calls
 #pragma weak stand_in_inner_calls
+#pragma weak stand_in_executions
 
 static int contexts[2];
 static _Thread_local int current_device;
@@ -94,7 +95,10 @@ static int fails(const char* at) {
   const char* const named = getenv("STAND_IN_EVENTS");
   return named && strcmp(named, at) == 0 ? 999 : 0;
 }
-static long calls(void) { return stand_in_calls ? stand_in_calls() + stand_in_inner_calls() : 0; }
+static long calls(void) {
+  return (stand_in_calls ? stand_in_calls() + stand_in_inner_calls() : 0) +
+         (stand_in_executions ? stand_in_executions() : 0);
+}
 
 int cuEventCreate(void** event, unsigned flags) {
   (void)flags;
